@@ -1,0 +1,124 @@
+"""Checks that need more than one environment; `nox --list` names them, and what follows `--` goes to the tool."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "types", "tests"]
+
+ROOT = Path(__file__).parent
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+PYTHONS = nox.project.python_versions(PYPROJECT)
+
+BACKENDS = [
+    "memory",
+    "sqlite",
+]
+NO_TESTS_COLLECTED = 5
+
+
+def sync(session: nox.Session, *groups: str) -> None:
+    """Install every package of the workspace, editable, with the pinned versions and *groups*."""
+    session.install("uv")
+    session.run_install(
+        "uv",
+        "sync",
+        "--all-packages",
+        "--inexact",
+        *(f"--group={group}" for group in groups),
+        env={"UV_PROJECT_ENVIRONMENT": session.virtualenv.location, "UV_PYTHON": session.virtualenv.location},
+    )
+
+
+def packages() -> list[Path]:
+    """Return the folder of every package, the core first."""
+    return [ROOT, *sorted(path.parent for path in ROOT.glob("*/*/pyproject.toml") if path.parts[-3][0] != ".")]
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Lint, format and import contracts."""
+    sync(session, "lint")
+    session.run("ruff", "check", *session.posargs)
+    session.run("ruff", "format", "--check")
+    session.run("lint-imports")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Type-check every package, strictly."""
+    sync(session, "lint", "test")
+    session.run("mypy", "--strict", *session.posargs)
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run all tests."""
+    sync(session, "test")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+@nox.parametrize("backend", BACKENDS)
+def backends(session: nox.Session, backend: str) -> None:
+    """Run the tests that hold on every backend against one of them."""
+    sync(session, "test")
+    session.run("pytest", "-m", "matrix", f"--backend={backend}", *session.posargs)
+
+
+@nox.session(python=PYTHONS[0])
+def minimums(session: nox.Session) -> None:
+    """Run all tests with the lowest versions that the packages promise to work with."""
+    session.install("uv")
+    session.run_install(
+        "uv",
+        "pip",
+        "install",
+        "--no-config",  # without the pinned versions
+        "--resolution=lowest-direct",
+        "--group=test",
+        *(f"--editable={path}" for path in packages()[1:]),
+        f"--editable={ROOT}[cli]",
+    )
+    session.run("pytest", *session.posargs)
+
+
+@nox.session(reuse_venv=False)
+def wheels(session: nox.Session) -> None:
+    """Build every package, install the wheels and run demo and tests away from the tree."""
+    session.install("uv")
+    with tempfile.TemporaryDirectory() as folder:
+        dist, away = Path(folder, "dist"), Path(folder, "away")
+        session.run("uv", "build", "--all-packages", "--out-dir", str(dist))
+        for source in [*(package / "tests" for package in packages()), ROOT / "conftest.py", ROOT / "pyproject.toml"]:
+            target = away / source.relative_to(ROOT)
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            elif source.is_file():
+                shutil.copy(source, target)
+        built = [f"{path}[cli]" if path.name.startswith("powerctx_core-") else str(path) for path in dist.glob("*.whl")]
+        with session.chdir(away):
+            session.install(*built, *nox.project.dependency_groups(PYPROJECT, "test"))
+            session.run("powerctx", "demo")
+            session.run("pytest", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Check that the documentation agrees with the code."""
+    sync(session, "test")
+    session.run("pytest", "-m", "docs", *session.posargs, success_codes=[0, NO_TESTS_COLLECTED])
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure; the figures are ratios on a shared machine."""
+    sync(session)
+    session.run("powerctx", "eval", "bench", *session.posargs)

@@ -1,0 +1,11 @@
+"""The relational base of powerctx stores: tables, migrations and the SQL of catalogue and snapshot.
+
+A library: it registers no store.  A plugin for a database subclasses :class:`Database` and :class:`LexicalIndex` and
+hands a :class:`RelationalCatalogue` to its store.
+"""
+
+from powerctx_sqlalchemy.catalogue import RelationalCatalogue
+from powerctx_sqlalchemy.database import Database, LexicalIndex, Match
+from powerctx_sqlalchemy.snapshot import EmptySnapshot, RelationalSnapshot
+
+__all__ = ["Database", "EmptySnapshot", "LexicalIndex", "Match", "RelationalCatalogue", "RelationalSnapshot"]

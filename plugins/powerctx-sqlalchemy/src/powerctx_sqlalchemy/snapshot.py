@@ -1,0 +1,297 @@
+"""A consistent read view over one connection in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from powerctx_core.errors import StoreError
+from powerctx_core.ports import LexicalRequest, LexicalResult, ListingRequest, NeighbourRequest
+from powerctx_core.text.terms import encode, rarest
+from powerctx_core.types import (
+    Address,
+    Key,
+    LexicalHit,
+    LexicalStatistics,
+    Partition,
+    RawCandidate,
+    Revision,
+)
+from powerctx_sqlalchemy.database import Database, Match
+from powerctx_sqlalchemy.frequency import Frequencies
+from powerctx_sqlalchemy.occurrences import Wanted
+from powerctx_sqlalchemy.rows import candidate, stored
+from powerctx_sqlalchemy.statements import Statements, listing, scan
+from powerctx_sqlalchemy.tables import block
+
+__all__ = ["EmptySnapshot", "RelationalSnapshot"]
+
+TERMS = 64
+"""Query terms that are used at most."""
+_OVERFETCH, _LEAST = 4, 256
+"""An engine's rank knows no lengths (and another idf), so more than *k* rows are taken from its top."""
+_POSTINGS, _KEPT_POSTINGS = 20_000, 8_000
+"""When the terms occur more often than the first, a row must hold one of the rarest of them, which together occur as
+often as the second: what ranking costs is bounded.  Of core's best 64 about one is lost, of the best 8 none."""
+
+
+class _Row(NamedTuple):
+    """What a partition's row says."""
+
+    id: int
+    items: int
+    total_length: int
+    changes: int
+
+
+class RelationalSnapshot:
+    """A :class:`powerctx_core.ports.Snapshot` over *connection*, which is in a read transaction.
+
+    Args:
+        rank_above: partitions of more items than this are ranked by the engine; smaller ones are matched whole.
+        frequencies: document frequencies, shared by all snapshots of a catalogue.
+        refusal: why lexical reads are refused now, or ``None``.
+    """
+
+    def __init__(
+        self,
+        *,
+        connection: sa.Connection,
+        database: Database,
+        statements: Statements,
+        frequencies: Frequencies,
+        rank_above: int,
+        refusal: str | None,
+    ) -> None:
+        self._connection = connection
+        self._database = database
+        self._statements = statements
+        self._frequencies = frequencies
+        self._rank_above = rank_above
+        self._refusal = refusal
+        self._rows: dict[Partition, _Row | None] = {}
+
+    def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
+        """Return one result for each request; see :class:`powerctx_core.ports.Snapshot`."""
+        if self._refusal is not None:
+            raise StoreError(self._refusal)
+        with self._database.told("search by words"):
+            rows = self._partitions([request.partition for request in requests])
+            return [self._lexical(request, row) for request, row in zip(requests, rows, strict=True)]
+
+    def _partitions(self, asked: Sequence[Partition]) -> list[_Row | None]:
+        missing = [partition for partition in dict.fromkeys(asked) if partition not in self._rows]
+        if len(missing) == 1:
+            values = {"scope": missing[0].scope_id, "name": missing[0].family}
+            found = self._connection.execute(self._statements.find_partition, values)
+        elif missing:
+            pairs = json.dumps([(partition.scope_id, partition.family) for partition in missing])
+            found = self._connection.execute(self._statements.find_partitions, {"asked": pairs})
+        if missing:
+            self._rows.update(dict.fromkeys(missing))
+            for place, number, items, total_length, changes, _ in found:
+                self._rows[missing[place]] = _Row(number, items, total_length, changes)
+        return [self._rows[partition] for partition in asked]
+
+    def _lexical(self, request: LexicalRequest, row: _Row | None) -> LexicalResult:
+        if row is None or not row.items or not request.query.terms:
+            return _result((), row, {}, ())
+        if row.items > self._rank_above:
+            return self._ranked(request, row)
+        first, last = block(row.id)
+        wanted = Wanted(request.query.terms)
+        if len(wanted.codes) > TERMS:
+            # Reading a small partition whole costs less than asking the index for thousands of terms.
+            found = self._scanned(request, first, last, wanted)
+        else:
+            match = Match(first=first, last=last, codes=list(wanted.codes), filters=request.filters)
+            found = self._database.index.match(self._connection, match)
+        members = [
+            (LexicalHit(key, artifact_id, wanted.counted(terms, repeats), length), passes)
+            for key, artifact_id, length, terms, repeats, passes in found
+        ]
+        frequency = Counter(term for hit, _ in members for term in hit.matched)
+        used = rarest(request.query, frequency, TERMS)
+        hits = [hit for hit, passes in members if passes]
+        if len(used) < len(frequency):
+            hits = _restricted(hits, used)
+        return _result(hits, row, {term: frequency[term] for term in used}, used)
+
+    def _scanned(self, request: LexicalRequest, first: int, last: int, wanted: Wanted) -> list[sa.Row[Any]]:
+        statement, values = scan(request.filters)
+        found = self._connection.execute(statement, {**values, "first": first, "last": last}).all()
+        return [row for row in found if not wanted.codes.keys().isdisjoint(row[3].split())]
+
+    def _ranked(self, request: LexicalRequest, row: _Row) -> LexicalResult:
+        first, last = block(row.id)
+        codes = {term: encode(term) for term in request.query.terms}
+        counted = self._frequencies.of(
+            row.id,
+            row.changes,
+            list(codes.values()),
+            lambda missing: self._database.index.count(self._connection, first, last, missing),
+        )
+        frequency = {term: counted[code] for term, code in codes.items() if counted[code]}
+        used = rarest(request.query, frequency, TERMS)
+        if not used:
+            return _result((), row, {}, ())
+        wanted = Wanted(used)
+        match = Match(
+            first=first,
+            last=last,
+            codes=list(wanted.codes),
+            required=[codes[term] for term in _required(used, frequency)],
+            filters=request.filters,
+            limit=max(_OVERFETCH * request.k, _LEAST),
+        )
+        hits = [
+            LexicalHit(key, artifact_id, wanted.counted(terms, repeats), length)
+            for key, artifact_id, length, terms, repeats, _ in self._database.index.match(self._connection, match)
+        ]
+        return _result(hits, row, {term: frequency[term] for term in used}, used)
+
+    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, RawCandidate]:
+        """Return details of keys that this snapshot has given out, with one statement."""
+        if not keys:
+            return {}
+        with self._database.told("read items"):
+            found = self._connection.execute(self._statements.fetch, {"ids": json.dumps(list(keys))}).all()
+        by_key = {row[2]: candidate(row) for row in found}
+        return {key: by_key[key] for key in keys if key in by_key}
+
+    def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:
+        """Return the current items just before and after each key in its thread, by position and artifact id."""
+        with self._database.told("read neighbours"):
+            row = self._partitions([request.partition])[0] if request.keys else None
+            if row is None:
+                return {}
+            first, last = block(row.id)
+            values = {"ids": json.dumps(list(request.keys)), "first": first, "last": last}
+            found = self._connection.execute(self._statements.neighbours, values).all()
+        beside = {key: tuple(other for other in (before, after) if other is not None) for key, before, after in found}
+        return {key: beside[key] for key in request.keys if key in beside}
+
+    def get(self, address: Address) -> Revision | None:
+        """Return exactly this revision, or ``None``."""
+        return next(iter(self._revisions("get", address.scope_id, address.family, address.artifact_id, address.revision)), None)
+
+    def latest(self, scope_id: str, family: str, artifact_id: str) -> Revision | None:
+        """Return the current revision, or ``None``."""
+        return next(iter(self._revisions("latest", scope_id, family, artifact_id)), None)
+
+    def history(self, scope_id: str, family: str, artifact_id: str) -> tuple[Revision, ...]:
+        """Return all revisions, oldest first."""
+        return self._revisions("history", scope_id, family, artifact_id)
+
+    def _revisions(
+        self, name: str, scope_id: str, family: str, artifact_id: str, number: int | None = None
+    ) -> tuple[Revision, ...]:
+        values: dict[str, Any] = {"scope": scope_id, "name": family, "artifact": artifact_id}
+        if number is not None:
+            if not 0 < number < 1 << 31:
+                return ()
+            values["number"] = number
+        with self._database.told("read revisions"):
+            found = self._connection.execute(getattr(self._statements, name), values).all()
+        return tuple(stored(scope_id, family, row) for row in found)
+
+    def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:
+        """Return current items, most recent first."""
+        statement, values = listing(request.filters, request.prefix)
+        with self._database.told("list items"):
+            row = self._partitions([request.partition])[0]
+            if row is None or request.limit <= 0:
+                return ()
+            values |= {"partition": row.id, "count": min(request.limit, 1 << 62)}
+            found = self._connection.execute(statement, values).all()
+        return tuple(map(candidate, found))
+
+    def partitions(self) -> Mapping[Partition, int]:
+        """Return every partition that holds current items, with their number."""
+        with self._database.told("read partitions"):
+            found = self._connection.execute(self._statements.list_partitions).all()
+        return {Partition(scope_id, family): items for scope_id, family, items in found}
+
+    def changes(self) -> int:
+        """Return a counter that grows with every committed write, in any process."""
+        with self._database.told("read the change counter"):
+            return int(self._connection.execute(self._statements.changes).scalar_one())
+
+
+def _required(used: Sequence[str], frequency: Mapping[str, int]) -> Sequence[str]:
+    """Return the terms one of which a row must hold: all, or the rarest when all together occur too often."""
+    if sum(frequency[term] for term in used) <= _POSTINGS:
+        return used
+    required, postings = [], 0
+    for term in sorted(used, key=frequency.__getitem__):
+        required.append(term)
+        postings += frequency[term]
+        if postings >= _KEPT_POSTINGS:
+            break
+    return required
+
+
+def _restricted(hits: Iterable[LexicalHit], used: Sequence[str]) -> list[LexicalHit]:
+    """Return the hits with only the terms that are used, without those that hold none."""
+    kept = frozenset(used)
+    restricted = [
+        LexicalHit(
+            hit.key, hit.artifact_id, {term: count for term, count in hit.matched.items() if term in kept}, hit.length
+        )
+        for hit in hits
+    ]
+    return [hit for hit in restricted if hit.matched]
+
+
+def _result(
+    hits: Iterable[LexicalHit], row: _Row | None, frequency: Mapping[str, int], used: tuple[str, ...]
+) -> LexicalResult:
+    items, total = (0, 0) if row is None else (row.items, row.total_length)
+    statistics = LexicalStatistics(
+        items=items, mean_length=total / items if items else 0.0, document_frequency=frequency
+    )
+    return LexicalResult(hits=tuple(hits), statistics=statistics, terms=used)
+
+
+class EmptySnapshot:
+    """The view of a store in which nothing was ever written."""
+
+    def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
+        """Return an empty result for each request."""
+        return [_result((), None, {}, ()) for _ in requests]
+
+    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, RawCandidate]:  # noqa: ARG002 - nothing is stored
+        """Return nothing."""
+        return {}
+
+    def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+    def get(self, address: Address) -> Revision | None:  # noqa: ARG002
+        """Return nothing."""
+        return None
+
+    def latest(self, scope_id: str, family: str, artifact_id: str) -> Revision | None:  # noqa: ARG002
+        """Return nothing."""
+        return None
+
+    def history(self, scope_id: str, family: str, artifact_id: str) -> tuple[Revision, ...]:  # noqa: ARG002
+        """Return nothing."""
+        return ()
+
+    def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:  # noqa: ARG002
+        """Return nothing."""
+        return ()
+
+    def partitions(self) -> Mapping[Partition, int]:
+        """Return nothing."""
+        return {}
+
+    def changes(self) -> int:
+        """Return 0: nothing was ever written."""
+        return 0

@@ -1,0 +1,77 @@
+"""What ``doctor`` shows of a SQLite store."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import stat
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from powerctx_core.errors import PowerctxError
+from powerctx_core.ports import StoreStatus
+from powerctx_core.text.terms import analysis_version
+from powerctx_core.types import Deadline
+from powerctx_sqlalchemy.tables import meta, partition, version
+from powerctx_sqlite.database import SqliteDatabase
+
+__all__ = ["status"]
+
+_LOW_BYTES = 256 << 20
+
+
+def status(database: SqliteDatabase) -> StoreStatus:
+    """Describe the store; never raises."""
+    facts: dict[str, str] = {}
+    problems: list[str] = []
+    path = database.location.path
+    if path is not None:
+        _file(path, database, facts, problems)
+    try:
+        with database.reading(Deadline.after(5)) as connection:
+            if connection is None:
+                facts["state"] = "not created yet; the first write makes it"
+            else:
+                with database.told("read the status"):
+                    _content(connection, facts, problems)
+    except PowerctxError as error:
+        problems.append(str(error))
+    facts["sqlite"] = sqlite3.sqlite_version
+    return StoreStatus(location=database.location.name, facts=facts, problems=tuple(problems))
+
+
+def _file(path: Path, database: SqliteDatabase, facts: dict[str, str], problems: list[str]) -> None:
+    try:
+        found = path.stat()
+        facts["permissions"] = stat.filemode(found.st_mode)
+        facts["size"] = f"{found.st_size} bytes"
+        log = path.with_name(path.name + "-wal")
+        facts["log size"] = f"{log.stat().st_size if log.exists() else 0} bytes"
+    except OSError:
+        facts["size"] = "0 bytes"
+    facts["access"] = "read and write" if database.writable else "read only"
+    try:
+        free = shutil.disk_usage(path.parent).free
+    except OSError:
+        return
+    facts["free space"] = f"{free >> 20} MiB"
+    if free < _LOW_BYTES:
+        problems.append(f"Only {free >> 20} MiB are free on the disk of {path}; free some space.")
+
+
+def _content(connection: sa.Connection, facts: dict[str, str], problems: list[str]) -> None:
+    known = dict(connection.execute(sa.select(meta.c.name, meta.c.value)).tuples().all())
+    items, partitions = connection.execute(
+        sa.select(sa.func.coalesce(sa.func.sum(partition.c.item_count), 0), sa.func.count()).select_from(partition)
+    ).one()
+    facts["schema"] = str(connection.execute(sa.select(version.c.version_num)).scalar_one())
+    facts["analysis"] = known["analysis_version"]
+    facts["items"], facts["partitions"] = str(items), str(partitions)
+    facts["store id"], facts["changes"] = known["store_id"], known["changes"]
+    facts["journal"] = str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one())
+    if known["analysis_version"] != analysis_version():
+        problems.append(
+            f"The index was made by analysis {known['analysis_version'] or 'that was not completed'}, and this version "
+            f"uses {analysis_version()}: run `powerctx index --rebuild`."
+        )

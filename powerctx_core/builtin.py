@@ -1,0 +1,70 @@
+"""Core's own parts, offered as any plugin offers its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from powerctx_core.hookspecs import hookimpl
+from powerctx_core.ports import Capability
+from powerctx_core.records import AdmissionSpec, FamilySpec, RendererSpec, StoreSpec, TokenEstimatorSpec
+
+__all__: list[str] = []
+
+
+@hookimpl
+def powerctx_families() -> Iterable[FamilySpec]:
+    """What is known: facts, events, preferences."""
+    yield FamilySpec(
+        name="memory",
+        factory="powerctx_core.families:StoredFamily",
+        title="Memory",
+        ceiling=16,
+        pool=64,
+        entries=8,
+        about="facts, events, entities and preferences",
+    )
+
+
+@hookimpl
+def powerctx_admissions() -> Iterable[AdmissionSpec]:
+    """The rule that policies are calibrated for."""
+    yield AdmissionSpec(
+        name="floor", factory="powerctx_core.recall.admission:FloorAdmission", about="coverage, matched terms, cosine"
+    )
+
+
+@hookimpl
+def powerctx_renderers() -> Iterable[RendererSpec]:
+    """The default text form."""
+    yield RendererSpec(name="prepared", factory="powerctx_core.render.prepared:Prepared", about="cited entries")
+
+
+@hookimpl
+def powerctx_stores() -> Iterable[StoreSpec]:
+    """A store that lives as long as the process."""
+    yield StoreSpec(
+        name="memory",
+        schemes=("memory",),
+        factory="powerctx_core.memory_store:MemoryStore",
+        capabilities=frozenset(
+            {
+                Capability.LEXICAL,
+                Capability.REVISIONS,
+                Capability.TAGS,
+                Capability.TRANSACTIONS,
+                Capability.WINDOW,
+            }
+        ),
+        example="memory://",
+        about="in memory, gone when closed",
+    )
+
+
+@hookimpl
+def powerctx_token_estimators() -> Iterable[TokenEstimatorSpec]:
+    """Price lists that need no tokenizer."""
+    module = "powerctx_core.text.tokens"
+    yield TokenEstimatorSpec(name="seed", factory=f"{module}:Seed", about="one price per character class")
+    yield TokenEstimatorSpec(name="o200k", factory=f"{module}:O200k", about="fitted to o200k_base")
+    yield TokenEstimatorSpec(name="qwen", factory=f"{module}:Qwen", about="fitted to Qwen's tokenizer")
+    yield TokenEstimatorSpec(name="deepseek", factory=f"{module}:DeepSeek", about="fitted to DeepSeek's tokenizer")

@@ -1,0 +1,5 @@
+"""``python -m powerctx_core.cli`` is ``powerctx``."""
+
+from powerctx_core.cli import main
+
+main()

@@ -1,0 +1,128 @@
+"""``powerctx doctor`` and ``powerctx index``: health and care of the store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+import click
+
+from powerctx_core.cli import output
+from powerctx_core.cli.options import Invocation, common
+from powerctx_core.cli.progress import Bar
+from powerctx_core.errors import PowerctxError, redacted_url
+
+__all__ = ["doctor", "index"]
+
+LOW_SPACE = 100 << 20
+
+
+@click.command
+@common
+@click.pass_obj
+def doctor(invocation: Invocation) -> None:
+    """Check the store in force, the plugins and the disk; exit 1 when something is wrong.
+
+    \b
+    Example:
+        powerctx doctor --store sqlite:///notes.db
+    """
+    from powerctx_core.config import default_store_url
+
+    settings = invocation.effective().settings
+    url = settings.store or default_store_url()
+    origin = settings.origins.get("store", "default")
+    facts: dict[str, str] = {"store": f"{redacted_url(url)} (from: {origin})"}
+    problems: list[str] = []
+    host = invocation.host()
+    problems += [
+        f"plugin {status.name!r} is {status.state}: {status.reason}; run `powerctx check {status.name}`."
+        for status in host.report()
+        if status.state not in ("ok", "disabled")
+    ]
+    problems += host.problems()
+    _store(invocation, facts, problems)
+    _disk(url, facts, problems)
+    if invocation.json:
+        output.emit_json({"facts": facts, "problems": problems})
+    else:
+        output.table(("what", "state"), facts.items())
+        for problem in problems:
+            output.emit(output.plain(f"problem: {problem}"))
+    if problems:
+        raise click.ClickException(f"{output.pieces(len(problems), 'problem')} found, see above.")
+    if not invocation.json:
+        output.emit("all is well")
+
+
+def _store(invocation: Invocation, facts: dict[str, str], problems: list[str]) -> None:
+    """Add what the store says of itself; one that cannot be opened is a problem, not an end."""
+    try:
+        with invocation.open() as ctx:
+            status = ctx.status()
+            partitions = ctx.partitions()
+    except PowerctxError as error:
+        problems.append(str(error))
+        return
+    facts["location"] = redacted_url(status.location)
+    facts.update({name: str(value) for name, value in status.facts.items()})
+    scopes = {partition.scope_id for partition in partitions}
+    facts["content"] = f"{output.pieces(sum(partitions.values()), 'item')} in {output.pieces(len(scopes), 'scope')}"
+    problems.extend(status.problems)
+
+
+def _disk(url: str, facts: dict[str, str], problems: list[str]) -> None:
+    """Add free space and permissions where the store is a file."""
+    scheme, _, rest = url.partition("://")
+    name = unquote(rest.partition("?")[0]).removeprefix("/")
+    if not scheme.startswith("sqlite") or not name or name == ":memory:":
+        return
+    file = Path(name)
+    folder = next((each for each in (file, *file.absolute().parents) if each.is_dir()), None)
+    if folder is None:
+        return
+    free = shutil.disk_usage(folder).free
+    facts["free space"] = f"{free / (1 << 30):.1f} GiB"
+    if free < LOW_SPACE:
+        problems.append(f"only {free >> 20} MiB are free in {folder}; make room.")
+    if file.exists():
+        facts["file"] = f"{file.absolute()}, {file.stat().st_size:,} bytes, mode {file.stat().st_mode & 0o777:03o}"
+        if not os.access(file, os.W_OK):
+            problems.append(f"{file} cannot be written by you; correct its permissions.")
+    else:
+        facts["file"] = f"{file.absolute()}, not there yet: the first write makes it"
+    if not os.access(folder, os.W_OK):
+        problems.append(f"{folder} cannot be written by you; correct its permissions or pass another --store.")
+
+
+@click.command
+@click.option("--rebuild", is_flag=True, help="Analyse all items anew; it can be interrupted and taken up again.")
+@common
+@click.pass_obj
+def index(invocation: Invocation, *, rebuild: bool) -> None:
+    """Analyse all stored items anew, after a change of the text analysis.
+
+    Without --rebuild only print what the index holds.
+
+    \b
+    Example:
+        powerctx index --rebuild
+    """
+    with invocation.open() as ctx:
+        partitions = ctx.partitions()
+        total = sum(partitions.values())
+        done = 0
+        if rebuild:
+            with Bar("analysing", total) as bar:
+                for done in ctx.reindex():  # noqa: B007 (the last one is reported below)
+                    bar.show(done)
+        held: Mapping[str, int] = {f"{each.scope_id} {each.family}": number for each, number in partitions.items()}
+    if invocation.json:
+        output.emit_json({"analysed": done, "items": total} if rebuild else {"items": total})
+    elif rebuild:
+        output.emit(f"{output.pieces(done, 'item')} analysed")
+    else:
+        output.table(("partition", "items>"), sorted(held.items()))

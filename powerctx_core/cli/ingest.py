@@ -1,0 +1,275 @@
+"""``powerctx ingest``: files into the store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
+
+import click
+
+from powerctx_core.cli import output
+from powerctx_core.cli.options import Invocation, common
+from powerctx_core.cli.progress import Bar
+from powerctx_core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from powerctx_core.context import Context
+    from powerctx_core.ingest import BadLine, Listing, Reader, Source
+    from powerctx_core.types import Item
+
+__all__ = ["Intake", "ingest"]
+
+BATCH = 1000
+BATCH_CHARACTERS = 16 << 20
+"""A batch ends early when its texts are longer, so that memory stays bounded."""
+FAMILIES_SHOWN = 20
+
+
+class Intake:
+    """Stores what a reader yields, in atomic batches, and counts.
+
+    Args:
+        report: called with each line that is not stored.
+
+    Attributes:
+        stored, unchanged, bad: items and lines so far.
+        scopes: scopes of what was read.
+    """
+
+    def __init__(self, ctx: Context, report: Callable[[str], object], batch: int = BATCH) -> None:
+        self.stored = 0
+        self.unchanged = 0
+        self.bad = 0
+        self.scopes: set[str] = set()
+        self._ctx = ctx
+        self._report = report
+        self._batch = batch
+        self._waiting: list[Item] = []
+        self._characters = 0
+
+    def add(self, item: Item) -> None:
+        """Take an item; it is stored with its batch."""
+        self._waiting.append(item)
+        self._characters += len(item.text)
+        if len(self._waiting) >= self._batch or self._characters >= BATCH_CHARACTERS:
+            self.flush()
+
+    def refuse(self, bad: BadLine) -> None:
+        """Report and count what cannot be stored."""
+        self.bad += 1
+        self._report(str(bad))
+
+    def flush(self) -> None:
+        """Store what is waiting.  What the store does not allow is reported, the rest of the batch goes in."""
+        batch, self._waiting, self._characters = self._waiting, [], 0
+        if not batch:
+            return
+        try:
+            self._put(batch)
+        except InvalidRequest:
+            for item in batch:
+                try:
+                    self._put([item])
+                except InvalidRequest as error:
+                    self.bad += 1
+                    self._report(f"{item.artifact_id or item.text[:40]!r} in {item.scope_id!r}: {error}")
+
+    def _put(self, items: list[Item]) -> None:
+        results = self._ctx.put(items)
+        unchanged = sum(result.outcome == "unchanged" for result in results)
+        self.unchanged += unchanged
+        self.stored += len(results) - unchanged
+        self.scopes.update(item.scope_id for item in items)
+
+    def drop(self) -> None:
+        """Forget what is waiting."""
+        self._waiting = []
+
+
+@click.command
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--scope", metavar="SCOPE", help="Scope of documents, and of JSON lines that name none.")
+@click.option("--family", metavar="FAMILY", help="Store all as this family, whatever the lines say.")
+@click.option("--map", "mappings", metavar="A=B,C=D", multiple=True, help="Store family A as B; may be repeated.")
+@click.option("--tz", "zone", metavar="ZONE", help="Zone of times without one: Europe/Berlin, +08:00. Default: UTC.")
+@click.option("--split", is_flag=True, help="Cut Markdown at headings and long text at paragraphs, to about 4 KiB.")
+@click.option(
+    "--batch",
+    metavar="N",
+    type=click.IntRange(1, 100_000),
+    default=BATCH,
+    show_default=True,
+    help="Items stored at once: all of a batch or none.",
+)
+@click.option("--no-progress", is_flag=True, help="Show no progress bar.")
+@common
+@click.pass_obj
+def ingest(  # noqa: D417 (the options say what they are)
+    invocation: Invocation,
+    *,
+    paths: tuple[str, ...],
+    scope: str | None,
+    family: str | None,
+    mappings: tuple[str, ...],
+    zone: str | None,
+    split: bool,
+    batch: int,
+    no_progress: bool,
+) -> None:
+    """Store Markdown (.md), plain text (.txt, .text, .rst) and JSON lines (.jsonl, .ndjson, .json).
+
+    A folder is walked; hidden files and other kinds are passed over. A document's id is its path below that folder,
+    its title the first heading. `-` reads JSON lines from standard input.
+
+    Every field of an item is a key of a JSON line: text, family, title, tags, ... with the short forms id, scope, time
+    (ISO 8601) and session or conversation (a thread; its lines are numbered in order). Unknown keys go to meta.
+
+    A line that is wrong is reported with its number, the rest goes in, and the exit code is 1. Running the same again
+    changes nothing.
+
+    \b
+    Example:
+        powerctx ingest notes/ README.md --scope project:demo --split
+        powerctx ingest chat.jsonl --map conversation=memory,event=memory
+        jq -c '.items[]' export.json | powerctx ingest - --scope project:demo
+    """  # fmt: skip
+    from powerctx_core.ingest import Reader, find_sources
+
+    renamed = _mapping(mappings)
+    time_zone = _zone(zone)
+    listing = find_sources(paths)
+    _check_scope(scope, listing)
+    with invocation.open() as ctx:
+        families = frozenset(ctx.host.names("powerctx_families"))
+        _check_families(families, family, renamed)
+        total = sum(source.size for source in listing.sources)
+        with Bar("reading", total, sizes=True, wanted=not no_progress) as bar:
+            reader = Reader(
+                scope_id=scope,
+                family=family,
+                renamed=renamed,
+                families=families,
+                zone=time_zone,
+                split=split,
+                progress=bar.advance,
+            )
+            intake = Intake(ctx, bar.note, batch)
+            for bad in listing.bad:
+                intake.refuse(bad)
+            for source in listing.sources:
+                _take(intake, reader, source, families)
+            intake.flush()
+    _finish(invocation, intake, reader, listing)
+
+
+def _take(intake: Intake, reader: Reader, source: Source, families: frozenset[str]) -> None:
+    """Store one source.
+
+    Raises:
+        InvalidRequest: a line is of a family that no installed part declares; the rest of the source is only looked
+            through, so that the message names all such families.
+    """
+    from powerctx_core.ingest import BadLine, UnknownFamily
+
+    unknown: dict[str, BadLine] = {}
+    stdin = click.get_binary_stream("stdin") if source.path is None else None
+    for entry in reader.read(source, stdin=stdin):
+        if isinstance(entry, UnknownFamily):
+            if len(unknown) < FAMILIES_SHOWN:
+                unknown.setdefault(entry.family, entry)
+        elif unknown:
+            continue
+        elif isinstance(entry, BadLine):
+            intake.refuse(entry)
+        else:
+            intake.add(entry)
+    if unknown:
+        intake.drop()
+        target = "memory" if "memory" in families else next(iter(sorted(families)), "memory")
+        before = intake.stored + intake.unchanged
+        kept = f"what was stored before it stays ({output.pieces(before, 'item')})" if before else "nothing was stored"
+        raise InvalidRequest(
+            f"{next(iter(unknown.values()))} Installed: {', '.join(sorted(families)) or 'none'}. Pass --family {target} "
+            f"for all, or --map {','.join(f'{name}={target}' for name in unknown)}; {kept}."
+        )
+
+
+def _finish(invocation: Invocation, intake: Intake, reader: Reader, listing: Listing) -> None:
+    """Print the counts.
+
+    Raises:
+        click.ClickException: a line was not stored.
+    """
+    if listing.skipped:
+        kinds = ", ".join(f"{ending} ({number})" for ending, number in sorted(listing.skipped.items()))
+        output.note(f"passed over, of unknown kind: {kinds}")
+    if reader.empty:
+        output.note(f"passed over, without text: {output.pieces(reader.empty, 'file')}")
+    if invocation.json:
+        output.emit_json(
+            {
+                "stored": intake.stored,
+                "unchanged": intake.unchanged,
+                "bad": intake.bad,
+                "scopes": sorted(intake.scopes),
+                "passed_over": dict(Counter(listing.skipped)) | ({"empty": reader.empty} if reader.empty else {}),
+            }
+        )
+    else:
+        where = f" in {output.pieces(len(intake.scopes), 'scope')}" if intake.scopes else ""
+        output.emit(f"{intake.stored} stored, {intake.unchanged} unchanged, {intake.bad} bad{where}")
+    if intake.bad:
+        what = "1 line or file was" if intake.bad == 1 else f"{intake.bad} lines or files were"
+        raise click.ClickException(f"{what} not stored; correct what is reported above and run the same again.")
+    if not listing.sources:
+        output.note("nothing to read; name a file, or a folder with .md, .txt or .jsonl files.")
+
+
+def _check_scope(scope: str | None, listing: Listing) -> None:
+    from powerctx_core.types import SCOPE_ID_BYTES, check_identifier
+
+    if scope is not None:
+        check_identifier("--scope", scope, SCOPE_ID_BYTES)
+        return
+    document = next((source for source in listing.sources if source.kind != "records"), None)
+    if document is not None:
+        raise InvalidRequest(f"{document.name} names no scope; pass --scope, as in --scope project:demo.")
+
+
+def _check_families(installed: frozenset[str], family: str | None, renamed: Mapping[str, str]) -> None:
+    for option, name in [("--family", family), *(("--map", name) for name in renamed.values())]:
+        if name is not None and name not in installed:
+            raise InvalidRequest(
+                f"{option}: family {name!r} is declared by no installed part; installed: {', '.join(sorted(installed))}. "
+                "Pass one of them, as in --family memory or --map conversation=memory."
+            )
+
+
+def _mapping(values: Sequence[str]) -> dict[str, str]:
+    renamed: dict[str, str] = {}
+    for pair in ",".join(values).split(","):
+        if not pair.strip():
+            continue
+        old, equals, new = (part.strip() for part in pair.partition("="))
+        if not (old and equals and new):
+            raise InvalidRequest(f"--map {pair.strip()!r} is not of the form conversation=memory.")
+        if renamed.setdefault(old, new) != new:
+            raise InvalidRequest(f"--map names {old!r} twice, as {renamed[old]!r} and {new!r}; keep one.")
+    return renamed
+
+
+def _zone(name: str | None) -> tzinfo:
+    if name is None:
+        return UTC
+    try:
+        if name[:1] in "+-":
+            zone = datetime.strptime(name, "%z").tzinfo
+            if zone is not None:
+                return zone
+        from zoneinfo import ZoneInfo
+
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise InvalidRequest(f"--tz {name!r} is not a time zone; write Europe/Berlin, UTC or +08:00.") from None

@@ -1,0 +1,129 @@
+"""Options that every command has, and what is known of the running invocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from powerctx_core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from powerctx_core.config import Effective
+    from powerctx_core.context import Context
+    from powerctx_core.host import Host
+
+__all__ = ["Invocation", "common", "listed", "query_text", "recall_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Invocation:
+    """One run of the program.
+
+    Attributes:
+        store: URL given on the command line.
+        json: print one JSON value on standard output.
+        debug: show tracebacks.
+    """
+
+    def __init__(self) -> None:
+        self.store: str | None = None
+        self.json = False
+        self.debug = False
+        self._host: Host | None = None
+
+    def effective(self) -> Effective:
+        """Read the settings; the store of the command line is one of them.
+
+        Raises:
+            ConfigError: see :func:`powerctx_core.config.load`.
+        """
+        from powerctx_core import config
+
+        return config.load(flags={"store": self.store or None})
+
+    def host(self) -> Host:
+        """Return the plugin host of a command that opens no store, made once.
+
+        Raises:
+            ConfigError: as :meth:`effective`.
+        """
+        if self._host is None:
+            from powerctx_core.host import Host
+
+            self._host = Host.compose(self.effective().settings)
+            click.get_current_context().find_root().call_on_close(self._host.close)
+        return self._host
+
+    def open(self) -> Context:
+        """Open the store in force; the caller closes it.
+
+        Raises:
+            ConfigError: a setting is wrong.
+            StoreUnavailable: the store cannot be opened.
+        """
+        from powerctx_core import context
+
+        return context.open(settings=self.effective().settings)
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def callback(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
+        if value:
+            setattr(ctx.ensure_object(Invocation), name, value)
+        return value
+
+    return callback
+
+
+def common(function: F) -> F:
+    """Add ``--store``, ``--json`` and ``--debug``, which may stand before and after the command's name."""
+    for option in (
+        click.option("--debug", is_flag=True, expose_value=False, is_eager=True, callback=_keep("debug"),
+                     help="Show tracebacks of errors."),
+        click.option("--json", is_flag=True, expose_value=False, callback=_keep("json"),
+                     help="Print JSON on standard output."),
+        click.option("--store", metavar="URL", expose_value=False, callback=_keep("store"),
+                     help="The store; else POWERCTX_STORE, the setting `store`, or a file in the user's data folder."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def recall_options(function: F) -> F:
+    """Add what ``prepare`` and ``find`` share."""
+    for option in (
+        click.option("--policy", metavar="ID", help="Recall policy; the setting recall.policy when absent."),
+        click.option("--families", metavar="A,B", help="Kinds of evidence; the setting recall.families when absent."),
+        click.option("--reference", "references", metavar="SCOPE", multiple=True,
+                     help="A further scope to read; may be repeated."),
+        click.option("--scope", metavar="SCOPE", required=True, help="The scope to read."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def listed(value: str | None) -> tuple[str, ...] | None:
+    """Return the parts of a comma-separated value."""
+    if value is None:
+        return None
+    return tuple(name for part in value.split(",") if (name := part.strip()))
+
+
+def query_text(value: str) -> str:
+    """Return the query: *value*, or standard input for ``-``.
+
+    Raises:
+        InvalidRequest: standard input is not UTF-8.
+    """
+    if value != "-":
+        return value
+    data = click.get_binary_stream("stdin").read(1 << 20)
+    try:
+        return data.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(
+            f"the query on standard input is not UTF-8 (byte {error.start}); convert it.", field="query"
+        ) from None

@@ -1,0 +1,175 @@
+"""``powerctx prepare`` and ``powerctx find``: what belongs to a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from powerctx_core.cli import output
+from powerctx_core.cli.options import Invocation, common, listed, query_text, recall_options
+from powerctx_core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from powerctx_core.context import Context
+    from powerctx_core.requests import Diagnostics
+
+__all__ = ["advice", "find", "prepare"]
+
+SCOPES_SHOWN = 5
+
+
+@click.command
+@click.argument("query")
+@click.option("--max-bytes", metavar="N", type=int, help="512..32768 UTF-8 bytes; 8000 when no size is given.")
+@click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens, estimated.")
+@click.option("--max-chars", metavar="N", type=int, help="128..32768 characters.")
+@click.option("--max-items", metavar="N", type=int, help="1..64 entries; 8 when absent.")
+@click.option("--renderer", metavar="NAME", help="An installed text form; `prepared` when absent.")
+@recall_options
+@common
+@click.pass_obj
+def prepare(invocation: Invocation, *, query: str, scope: str, families: str | None, **more: Any) -> None:
+    """Print context for QUERY on standard output, and one line about it on standard error.
+
+    `-` reads the query from standard input. Every given budget holds. When there is nothing to deliver, standard output
+    stays empty, the line says why and what to do, and the exit code is 0. With --json standard output is exactly the
+    response.
+
+    \b
+    Example:
+        powerctx prepare "Why did we choose SQLite?" --scope project:demo --max-bytes 4000
+        echo "部署在哪一天？" | powerctx prepare - --scope project:demo --reference company
+    """
+    from powerctx_core import wire
+    from powerctx_core.requests import PrepareRequest
+
+    request = PrepareRequest(query=query_text(query), scope_id=scope, **_given(families=listed(families), **more))
+    with invocation.open() as ctx:
+        prepared = ctx.prepare(request)
+        if invocation.json:
+            output.emit_json(wire.to_json(prepared))
+            return
+        if prepared.content is None:
+            output.note(advice(ctx, prepared.diagnostics, request.scope_id, request.references))
+            return
+    output.text(prepared.content)
+    diagnostics = prepared.diagnostics
+    budget = f" of {request.max_bytes}" if request.max_bytes is not None else ""
+    cut = sum(item.truncated for item in diagnostics.items)
+    line = [
+        diagnostics.outcome,
+        output.pieces(len(diagnostics.items), "item") + (f" ({cut} cut)" if cut else ""),
+        f"{prepared.content_bytes}{budget} bytes",
+        _modes(diagnostics),
+    ]
+    if diagnostics.partial:
+        line.append(f"partial, late: {', '.join(diagnostics.late)}")
+    output.note(" · ".join(line))
+
+
+@click.command
+@click.argument("query")
+@click.option("--limit", metavar="N", type=int, help="1..1000 entries; 10 when absent.")
+@click.option("--category", metavar="NAME", help="Only this category.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only items with this tag; may be repeated.")
+@click.option("--since", metavar="TIME", help="Only items from this time on, such as 2026-01-31 (UTC).")
+@click.option("--until", metavar="TIME", help="Only items before this time.")
+@click.option("--time-field", metavar="FIELD", help="created, updated (when absent) or event: what the times mean.")
+@recall_options
+@common
+@click.pass_obj
+def find(
+    invocation: Invocation,
+    *,
+    query: str,
+    scope: str,
+    families: str | None,
+    since: str | None,
+    until: str | None,
+    **more: Any,
+) -> None:
+    """List items related to QUERY, best first, without their bodies.
+
+    `-` reads the query from standard input. `score` orders the hits of one call; `match` is the strength of the
+    evidence, 0 to 1, comparable between calls.
+
+    \b
+    Example:
+        powerctx find "deploy on friday" --scope project:demo --limit 20 --since 2026-01-01
+    """
+    from powerctx_core import wire
+    from powerctx_core.requests import FindRequest
+
+    times = {name: _time(name, value) for name, value in (("since", since), ("until", until)) if value is not None}
+    request = FindRequest(query=query_text(query), scope_id=scope, **times, **_given(families=listed(families), **more))
+    with invocation.open() as ctx:
+        found = ctx.find(request)
+        if invocation.json:
+            output.emit_json(wire.to_json(found))
+            return
+        if not found.hits:
+            output.note(advice(ctx, found.diagnostics, request.scope_id, request.references))
+            return
+    output.table(
+        ("rank>", "score>", "match>", "uri", "abstract"),
+        (
+            (
+                rank,
+                f"{hit.score:.3f}",
+                f"{hit.match:.2f}",
+                hit.address.uri,
+                hit.candidate.abstract or hit.candidate.title,
+            )
+            for rank, hit in enumerate(found.hits, 1)
+        ),
+    )
+
+
+def advice(ctx: Context, diagnostics: Diagnostics, scope_id: str, references: Iterable[str]) -> str:
+    """Return the line about an empty answer: its outcome, and what to do next."""
+    outcome = diagnostics.outcome
+    retrieved = sum(counts.retrieved for counts in diagnostics.counts)
+    searched = ", ".join([scope_id, *references])
+    if outcome == "no_content":
+        stored = sorted({partition.scope_id for partition in ctx.partitions()})
+        hint = f"store something with `powerctx ingest PATH --scope {scope_id}`"
+        if stored:
+            shown = ", ".join(stored[:SCOPES_SHOWN]) + (", …" if len(stored) > SCOPES_SHOWN else "")
+            hint += f", or pass a --scope that holds something: {shown}"
+        why = f"nothing is stored in scope {searched} (families: {_families(diagnostics)}); {hint}"
+    elif outcome == "no_match":
+        why = f"nothing in scope {searched} shares a word with the query; use other words, or add a --reference"
+    elif outcome == "below_threshold":
+        many = "1 item shares" if retrieved == 1 else f"{retrieved} items share"
+        why = f"{many} words with the query, too few of them; name the matter more exactly"
+    elif outcome == "budget":
+        why = "nothing fits the budget; raise --max-bytes, --max-tokens or --max-chars"
+    elif outcome == "deadline":
+        why = f"no answer in time: {', '.join(diagnostics.late) or 'everything'}; run it again"
+    else:
+        why = "see `powerctx doctor`"
+    return f"empty ({outcome}): {why}."
+
+
+def _modes(diagnostics: Diagnostics) -> str:
+    return ", ".join(f"{family} {mode}" for family, mode in diagnostics.modes) or "none"
+
+
+def _families(diagnostics: Diagnostics) -> str:
+    return ", ".join(dict.fromkeys(counts.family for counts in diagnostics.counts)) or "none"
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Return the values that were given, so that the others keep the request's own defaults."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _time(name: str, value: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidRequest(f"--{name} {value!r} is not a date; write 2026-01-31 or 2026-01-31T12:00:00Z.") from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

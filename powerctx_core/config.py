@@ -1,0 +1,399 @@
+"""Settings: what they are, where each value came from, and how they are read.
+
+A flag beats the environment, the environment beats the file, the file beats the default.  The file is the first
+``powerctx.toml`` found from the working directory upward, else ``powerctx/powerctx.toml`` in the user's configuration
+folder.  A string value ``$env:NAME`` or ``$file:PATH`` is replaced by what it names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import attrs
+
+from powerctx_core.errors import ConfigError, redacted_url
+from powerctx_core.wire import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert, redacted
+
+__all__ = [
+    "Effective",
+    "RecallSettings",
+    "Settings",
+    "TokenSettings",
+    "default_store_url",
+    "load",
+    "part_settings",
+    "show",
+    "structure",
+]
+
+T = TypeVar("T")
+Keys = tuple[str, ...]
+
+FILE = "powerctx.toml"
+PREFIX = "POWERCTX_"
+ITEM_BYTES_MIN, ITEM_BYTES_MAX = 64, 32768
+
+_EMPTY: Mapping[Any, Any] = MappingProxyType({})
+_SECRET = re.compile(r"(?i)key|token|secret|passw|credential|auth")
+SHORTEST_SECRET = 4
+"""Shorter values are not searched for in messages."""
+
+
+@attrs.frozen(kw_only=True)
+class TokenSettings:
+    """How tokens are counted.
+
+    Attributes:
+        estimator: name of an installed token estimator.
+    """
+
+    estimator: str = "o200k"
+
+
+@attrs.frozen(kw_only=True)
+class RecallSettings:
+    """What a request uses when it does not say.
+
+    Attributes:
+        families: kinds of evidence that are searched.
+        policy: id of a recall policy.
+        item_bytes: the most UTF-8 bytes that one entry may take.
+    """
+
+    families: tuple[str, ...] = ("memory",)
+    policy: str = "powerctx.recall.v1"
+    item_bytes: int = attrs.field(default=2000)
+
+    @item_bytes.validator
+    def _check(self, attribute: attrs.Attribute[int], value: int) -> None:
+        if not ITEM_BYTES_MIN <= value <= ITEM_BYTES_MAX:
+            raise ValueError(f"must be from {ITEM_BYTES_MIN} to {ITEM_BYTES_MAX}, not {value}", attribute)
+
+
+def _show_url(url: str | None) -> str:
+    return repr(None if url is None else redacted_url(url))
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """Everything that can be set.
+
+    Attributes:
+        store: URL of the store; :func:`default_store_url` when absent.
+        plugins: entry-point names of the plugins that may load; ``None`` is all, empty is safe mode.
+        sinks: names of installed sinks to use.
+        parts: part name -> its own settings, checked when the part is made.
+        origins: dotted name -> where the value came from; names that are absent were not read by :func:`load`.
+    """
+
+    store: str | None = attrs.field(default=None, repr=_show_url)
+    plugins: tuple[str, ...] | None = None
+    sinks: tuple[str, ...] = ()
+    tokens: TokenSettings = TokenSettings()
+    recall: RecallSettings = RecallSettings()
+    parts: Mapping[str, Mapping[str, Any]] = attrs.field(default=_EMPTY, repr=lambda parts: repr(sorted(parts)))
+    origins: Mapping[str, str] = attrs.field(default=_EMPTY, repr=False, eq=False, metadata={HIDDEN: True})
+
+
+@attrs.frozen(kw_only=True)
+class Effective:
+    """Settings as read.
+
+    Attributes:
+        settings: the values.
+        written: every value that was given, as it was written (references are not resolved), in order.
+        file: the settings file, if there is one.
+    """
+
+    settings: Settings
+    written: Mapping[Keys, Any] = attrs.field(repr=False)
+    file: Path | None
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    user_dir: Path | None = None,
+) -> Effective:
+    """Read all settings.
+
+    Args:
+        flags: dotted name -> value (``{"recall.policy": "…"}``) or nested tables; ``None`` values were not given.
+        environ: the process's own when absent.
+        cwd: where the search for ``powerctx.toml`` starts; the working directory when absent.
+        user_dir: the user's configuration folder; asked from the platform when absent.
+
+    Raises:
+        ConfigError: one line for every bad value, with the place it came from.
+    """
+    environ = os.environ if environ is None else environ
+    cwd = Path.cwd() if cwd is None else cwd
+    file = _find(cwd, user_dir)
+    layers: list[tuple[Keys, Any, str]] = []
+    if file is not None:
+        layers += [(keys, value, str(file)) for keys, value in _leaves(_read(file))]
+    layers += _from_environment(environ)
+    layers += [(keys, value, "flag") for keys, value in _given(flags or {})]
+    return _effective(layers, environ, file, cwd)
+
+
+def structure(values: Mapping[str, Any]) -> Settings:
+    """Return settings given in a program: dotted name -> value, or nested tables; no file, no environment.
+
+    Raises:
+        ConfigError: one line for every bad value.
+    """
+    return _effective([(keys, value, "argument") for keys, value in _given(values)], os.environ, None, Path()).settings
+
+
+def _given(values: Mapping[str, Any]) -> Iterator[tuple[Keys, Any]]:
+    for name, given in values.items():
+        for keys, value in _leaves(given, tuple(name.split("."))):
+            if value is not None:
+                yield keys, value
+
+
+def _effective(
+    layers: list[tuple[Keys, Any, str]], environ: Mapping[str, str], file: Path | None, cwd: Path
+) -> Effective:
+    tree: dict[str, Any] = {}
+    written: dict[Keys, Any] = {}
+    origins: dict[str, str] = {}
+    for keys, value, origin in layers:
+        base = file.parent if file is not None and origin == str(file) else cwd
+        _set(tree, keys, _resolved(keys, value, environ, base))
+        written[keys] = value
+        origins[".".join(keys)] = origin
+    try:
+        settings = convert(Settings, tree)
+    except Mismatch as mismatch:
+        raise ConfigError(_lines(mismatch, (), origins, tree)) from None
+    return Effective(
+        settings=attrs.evolve(settings, origins=MappingProxyType(origins)), written=MappingProxyType(written), file=file
+    )
+
+
+def _find(cwd: Path, user_dir: Path | None) -> Path | None:
+    folder = cwd.absolute()
+    for candidate in (*(each / FILE for each in (folder, *folder.parents)), _user_file(user_dir)):
+        try:
+            if candidate.is_file():
+                return candidate
+        except OSError:  # a folder on the way that may not be read holds no settings of this user
+            continue
+    return None
+
+
+def _user_file(user_dir: Path | None) -> Path:
+    if user_dir is None:
+        import platformdirs  # needed only when no file lies in or above the working directory
+
+        user_dir = platformdirs.user_config_path()
+    return user_dir / "powerctx" / FILE
+
+
+def _read(file: Path) -> dict[str, Any]:
+    import tomllib  # only a machine with a file needs it
+
+    text = ""
+    try:
+        text = file.read_text(encoding="utf-8")
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        cause = str(error).replace("end of document", f"line {len(text.splitlines())}, the last")
+        raise ConfigError(f"{file} is not valid TOML: {cause}; correct that line.") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{file} is not UTF-8 text (line {line}); save it as UTF-8.") from None
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}; correct its permissions or remove it.") from None
+
+
+def _leaves(value: Any, keys: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """Give every value of nested tables with the keys that lead to it; an empty table is a value."""
+    if isinstance(value, Mapping) and value:
+        for key, each in value.items():
+            yield from _leaves(each, (*keys, key))
+    elif keys:
+        yield keys, value
+
+
+def _set(tree: dict[str, Any], keys: Keys, value: Any) -> None:
+    for key in keys[:-1]:
+        below = tree.get(key)
+        if not isinstance(below, dict):
+            below = tree[key] = {}
+        tree = below
+    tree[keys[-1]] = value
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[Keys, Any, str]]:
+    plain, sections = {"store", "plugins", "sinks"}, {"tokens", "recall", "parts"}
+    for variable in sorted(environ):
+        if not variable.startswith(PREFIX):
+            continue
+        name, value = variable.removeprefix(PREFIX).lower(), environ[variable]
+        if "__" in name:
+            keys = tuple(name.split("__"))
+            if keys[0] == "parts" and len(keys) > 1:
+                keys = ("parts", keys[1].replace("_", "-"), *keys[2:])
+            yield keys, RawText(value), f"env {variable}"
+        elif name in plain:
+            # An empty list of plugins is safe mode; an empty URL is what shells leave behind.
+            if value or name != "store":
+                yield (name,), RawText(value), f"env {variable}"
+        elif name in sections:
+            raise ConfigError(f"{variable} is not a setting; a setting of this section is {variable}__<NAME>.")
+        else:
+            _refuse_misspelt(variable, name, plain)
+
+
+def _refuse_misspelt(variable: str, name: str, known: Iterable[str]) -> None:
+    import difflib  # 7 ms that only an odd variable costs
+
+    if close := difflib.get_close_matches(name, known, n=1, cutoff=0.75):
+        raise ConfigError(f"{variable} is not a setting; did you mean {PREFIX}{close[0].upper()}?")
+
+
+def _resolved(keys: Keys, value: Any, environ: Mapping[str, str], base: Path) -> Any:
+    if isinstance(value, list | tuple):
+        return [_resolved(keys, each, environ, base) for each in value]
+    if not isinstance(value, str):
+        return value
+    kind, colon, name = value.partition(":")
+    if colon and kind == "$env":
+        found = environ.get(name)
+        return Secret(found) if found is not None else _unresolved(value, f"the variable {name} is not set")
+    if colon and kind == "$file":
+        path = base / Path(name).expanduser()
+        try:
+            return Secret(path.read_text(encoding="utf-8").rstrip("\r\n"))
+        except (OSError, UnicodeDecodeError) as error:
+            cause = "is not UTF-8 text" if isinstance(error, ValueError) else f"cannot be read ({error.strerror})"
+            return _unresolved(value, f"{path} {cause}")
+    if not _is_secret(keys):
+        return value
+    return RawSecret(value) if isinstance(value, RawText) else Secret(value)
+
+
+def _unresolved(value: str, cause: str) -> Unresolved:
+    unresolved = Unresolved(value)
+    unresolved.problem = f"{str(value)!r} cannot be resolved: {cause}"
+    return unresolved
+
+
+def _is_secret(keys: Keys) -> bool:
+    """Tell by its name whether a string is a secret; the names of sections and parts do not count."""
+    return any(_SECRET.search(key) for key in keys[2 if keys[0] == "parts" else 1 :])
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for each in value.values():
+            yield from _secrets(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _secrets(each)
+    elif isinstance(value, Secret | RawSecret) and len(value) >= SHORTEST_SECRET:
+        yield str(value)
+
+
+def _lines(mismatch: Mismatch, prefix: Keys, origins: Mapping[str, str], tree: Mapping[str, Any]) -> str:
+    lines = []
+    for problem in mismatch.problems:
+        keys = (*prefix, *problem.path)
+        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+        origin = _origin(".".join(map(str, keys)), origins)
+        sentence = redacted(problem.sentence)
+        for secret in _secrets(tree):  # a validator may quote its value
+            sentence = sentence.replace(secret, "***")
+        lines.append(f"Bad setting @ ${place}{f' in {origin}' if origin else ''}: {sentence}.")
+    return "\n".join(lines)
+
+
+def _origin(dotted: str, origins: Mapping[str, str]) -> str | None:
+    """Return where the value came from: the nearest name at or above it, else the last one below it."""
+    name = dotted
+    while name:
+        if name in origins:
+            return origins[name]
+        name = name.rpartition(".")[0]
+    return next((origins[each] for each in reversed([*origins]) if each.startswith(f"{dotted}.")), None)
+
+
+def part_settings(cls: type[T], settings: Settings, name: str, foreign: frozenset[str] = frozenset()) -> T:
+    """Return the settings of the part *name* as an instance of its own class.
+
+    Args:
+        cls: the frozen attrs class of its record.
+        settings: all settings.
+        name: of the part.
+        foreign: keys of other parts of the same name, which share the table.
+
+    Raises:
+        ConfigError: a value does not fit, with the place it came from.
+    """
+    own = {field.name for field in attrs.fields(cls)}  # type: ignore[arg-type]  # the record was checked: an attrs class
+    given = settings.parts.get(name, {})
+    if not given and not any(field.default is attrs.NOTHING for field in attrs.fields(cls)):  # type: ignore[arg-type]  # as above
+        return cls()
+    try:
+        return convert(cls, {key: value for key, value in given.items() if key in own or key not in foreign})
+    except Mismatch as mismatch:
+        raise ConfigError(_lines(mismatch, ("parts", name), settings.origins, given)) from None
+
+
+def default_store_url() -> str:
+    """Return the URL of the store that is used when none is set."""
+    import platformdirs  # needed only without a setting
+
+    path = platformdirs.user_data_path() / "powerctx" / "powerctx.db"
+    return f"sqlite:///{path.as_posix()}"
+
+
+def show(effective: Effective) -> list[tuple[str, str, str]]:
+    """Return every effective value: dotted name, value as TOML with secrets masked, and where it came from."""
+    values = {**dict(_leaves(_values(effective.settings))), **effective.written}
+    for keys, value in effective.written.items():
+        if isinstance(value, RawText) and keys[0] != "parts":
+            values[keys] = _value(effective.settings, keys)
+    return [
+        (".".join(keys), _shown(keys, value), effective.settings.origins.get(".".join(keys), "default"))
+        for keys, value in values.items()
+    ]
+
+
+def _values(settings: Settings) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for field in attrs.fields(Settings):
+        value = getattr(settings, field.name)
+        if attrs.has(type(value)):
+            tree[field.name] = {each.name: getattr(value, each.name) for each in attrs.fields(type(value))}
+        elif field.name not in ("parts", "origins"):
+            tree[field.name] = value
+    tree["store"] = settings.store or default_store_url()
+    return tree
+
+
+def _value(settings: Settings, keys: Keys) -> Any:
+    value: Any = settings
+    for key in keys:
+        value = getattr(value, key)
+    return value
+
+
+def _shown(keys: Keys, value: Any) -> str:
+    if value is None:
+        return "all installed" if keys == ("plugins",) else "none"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_shown(keys, each) for each in value)}]"
+    if isinstance(value, str) and not value.startswith(("$env:", "$file:")):
+        return '"***"' if _is_secret(keys) else json.dumps(redacted_url(value), ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)

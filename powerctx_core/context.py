@@ -1,0 +1,219 @@
+"""The object that callers hold: one opened store with the parts around it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import attrs
+
+from powerctx_core import config
+from powerctx_core.engine import Engine
+from powerctx_core.errors import InvalidRequest, NotFound
+from powerctx_core.host import Host
+from powerctx_core.ports import Store, StoreStatus
+from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
+from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision, parse_uri
+from powerctx_core.workers import Observers
+
+__all__ = ["Context", "open"]
+
+
+class Context:
+    """An opened store: write items, ask for context.
+
+    Thread-safe.  Calls block on the store; nothing is written but by ``put``, ``retire``, ``purge`` and ``reindex``.
+    Use it as a context manager or call :meth:`close`.
+    """
+
+    def __init__(self, host: Host, store: Store, settings: config.Settings, url: str) -> None:
+        self.host = host
+        self.store = store
+        self.settings = settings
+        self.url = url
+        self._engine = Engine(host=host, store=store, settings=settings)
+        self._observers = Observers({name: host.part("powerctx_sinks", name) for name in settings.sinks})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close store and parts; further calls of ``close`` do nothing."""
+        self._observers.close()
+        self.store.close()
+        self.host.close()
+
+    def put(self, items: Iterable[Item]) -> list[PutResult]:
+        """Store items as one atomic batch and return what was done with each, in order.
+
+        Raises:
+            InvalidRequest: something is not an :class:`Item`, or names a family that no installed part declares.
+            StoreError: the store refused; nothing of the batch was kept.
+        """
+        batch = list(items)
+        for item in batch:
+            if not isinstance(item, Item):
+                raise InvalidRequest(f"put takes Item values, not {type(item).__name__}.", field="items")
+        for family in {item.family for item in batch}:
+            self.host.spec("powerctx_families", family)
+        return list(self.store.catalogue.put(batch))
+
+    def get(self, uri: str | Address) -> Revision:
+        """Return the exact revision of an address, or the current one of a URI without ``@revision``.
+
+        Raises:
+            InvalidRequest: not a powerctx URI.
+            NotFound: nothing is stored there, or (without a revision) it was retired.
+        """
+        scope_id, family, artifact_id, revision = _named(uri)
+        with self.store.catalogue.snapshot(Deadline()) as snapshot:
+            if revision is None:
+                found = snapshot.latest(scope_id, family, artifact_id)
+            else:
+                found = snapshot.get(Address(scope_id, family, artifact_id, revision))
+        if found is None:
+            raise NotFound(f"{_shown(uri)} is not stored (or retired); `powerctx history` shows what was.")
+        return found
+
+    def history(self, uri: str | Address) -> tuple[Revision, ...]:
+        """Return every revision of an artifact, oldest first; a revision in *uri* is ignored.
+
+        Raises:
+            NotFound: nothing was ever stored there, or it was purged.
+        """
+        scope_id, family, artifact_id, _ = _named(uri)
+        with self.store.catalogue.snapshot(Deadline()) as snapshot:
+            revisions = snapshot.history(scope_id, family, artifact_id)
+        if not revisions:
+            raise NotFound(f"{_shown(uri)} has no revisions.")
+        return revisions
+
+    def retire(self, uris: str | Address | Iterable[str | Address]) -> int:
+        """Take artifacts out of retrieval at once and return how many were in it; exact revisions stay readable."""
+        return self.store.catalogue.retire(_artifacts(uris))
+
+    def purge(self, uris: str | Address | Iterable[str | Address]) -> int:
+        """Delete artifacts with all revisions and terms for good and return the number of revisions deleted."""
+        return self.store.catalogue.purge(_artifacts(uris))
+
+    def prepare(self, request: str | PrepareRequest, **parameters: Any) -> PreparedContext:
+        """Return context for a query; parameters are the fields of :class:`PrepareRequest`.
+
+        Raises:
+            InvalidRequest: a parameter is unknown or outside its limits, or names a part that is not installed.
+            PluginError, PlanInvariantError, StoreError: see :meth:`Engine.prepare`.
+        """
+        prepared = self._engine.prepare(_request(PrepareRequest, request, parameters))
+        self._observers.notify(prepared.diagnostics)
+        return prepared
+
+    def find(self, request: str | FindRequest, **parameters: Any) -> Found:
+        """Return related items for a query; parameters are the fields of :class:`FindRequest`.
+
+        Raises:
+            InvalidRequest: a parameter is unknown or outside its limits, or names a part that is not installed.
+            PluginError, StoreError: see :meth:`Engine.find`.
+        """
+        found = self._engine.find(_request(FindRequest, request, parameters))
+        self._observers.notify(found.diagnostics)
+        return found
+
+    def partitions(self) -> Mapping[Partition, int]:
+        """Return every (scope, family) that holds current items, with their number."""
+        with self.store.catalogue.snapshot(Deadline()) as snapshot:
+            return snapshot.partitions()
+
+    def reindex(self, *, limit: int | None = None) -> Iterator[int]:
+        """Analyse all items anew, yielding how many are done; can be interrupted and taken up again."""
+        return iter(self.store.catalogue.reindex(limit=limit))
+
+    def status(self) -> StoreStatus:
+        """Describe the store's location, schema and health."""
+        return self.store.status()
+
+
+def open(
+    url: str | None = None,
+    *,
+    settings: config.Settings | Mapping[str, Any] | None = None,
+    plugins: Sequence[str] | None = None,
+    extra: Sequence[object] = (),
+) -> Context:
+    """Open a store by URL.
+
+    Args:
+        url: ``sqlite:///notes.db``, ``memory://``, …; by default ``POWERCTX_STORE``, the setting ``store``, or the
+            file in the user's data directory.
+        settings: settings, as a value or as a mapping of the same shape as ``powerctx.toml``; by default those of the
+            environment and the files.
+        plugins: entry-point names of the only plugins to load; ``()`` for core's own parts.
+        extra: plugin modules or objects that are not installed.
+
+    Raises:
+        ConfigError: a setting is wrong.
+        StoreUnavailable: no installed store answers to the URL, or it cannot be opened.
+    """
+    if isinstance(settings, config.Settings):
+        effective = settings
+    elif settings is not None:
+        effective = config.structure(settings)
+    else:
+        effective = config.load(flags=None, environ=os.environ, cwd=Path.cwd()).settings
+    allow = plugins if plugins is not None else effective.plugins
+    host = Host.compose(effective, allow=allow, extra=extra)
+    chosen = url or effective.store or config.default_store_url()
+    store = host.open_store(chosen)
+    try:
+        return Context(host, store, effective, chosen)
+    except BaseException:
+        store.close()
+        raise
+
+
+_R = TypeVar("_R", PrepareRequest, FindRequest)
+
+
+def _request(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) -> _R:
+    """Return the request object that the keyword form stands for."""
+    if isinstance(request, cls):
+        if parameters:
+            raise InvalidRequest(
+                f"{cls.__name__} was given together with {', '.join(sorted(parameters))}; use one form."
+            )
+        return request
+    allowed = [field.name for field in attrs.fields(cls)]
+    for name in parameters:
+        if name not in allowed or name == "query":
+            close = difflib.get_close_matches(name, allowed, n=1)
+            hint = f" Did you mean {close[0]}?" if close and close[0] != name else ""
+            raise InvalidRequest(
+                f"{name!r} is not a parameter here.{hint} Allowed are {', '.join(n for n in allowed if n != 'query')}.",
+                field=name,
+            )
+    if "scope_id" not in parameters:
+        raise InvalidRequest("scope_id is missing: name the scope to read.", field="scope_id")
+    return cls(query=request, **parameters)  # type: ignore[arg-type]
+
+
+def _named(uri: str | Address) -> tuple[str, str, str, int | None]:
+    if isinstance(uri, Address):
+        return uri.scope_id, uri.family, uri.artifact_id, uri.revision
+    return parse_uri(uri)
+
+
+def _shown(uri: str | Address) -> str:
+    return uri.uri if isinstance(uri, Address) else uri
+
+
+def _artifacts(uris: str | Address | Iterable[str | Address]) -> list[tuple[str, str, str]]:
+    many = [uris] if isinstance(uris, str | Address) else list(uris)
+    return list(dict.fromkeys(_named(uri)[:3] for uri in many))

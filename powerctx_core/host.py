@@ -1,0 +1,470 @@
+"""The plugin host: composes installed parts once, makes each when it is first used, and closes what it made.
+
+Every :func:`powerctx_core.open` has its own host; there is no global one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import Any, Self, cast
+from urllib.parse import unquote, urlsplit
+
+import attrs
+
+from powerctx_core import builtin
+from powerctx_core.config import Settings, part_settings
+from powerctx_core.discovery import (
+    Disabled,
+    Failed,
+    Loaded,
+    cause,
+    check_part,
+    discover,
+    given,
+    registrar,
+    take_records,
+)
+from powerctx_core.errors import (
+    CapabilityError,
+    ConfigError,
+    InvalidRequest,
+    PluginError,
+    PowerctxError,
+    StoreError,
+    StoreUnavailable,
+    redacted_url,
+)
+from powerctx_core.ports import Store
+from powerctx_core.records import StoreSpec
+from powerctx_core.wire import redacted
+
+__all__ = ["Host", "PluginStatus"]
+
+logger = logging.getLogger(__name__)
+
+NOUNS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "powerctx_families": ("family", "families"),
+        "powerctx_admissions": ("admission rule", "admission rules"),
+        "powerctx_candidate_providers": ("candidate provider", "candidate providers"),
+        "powerctx_renderers": ("renderer", "renderers"),
+        "powerctx_stores": ("store", "stores"),
+        "powerctx_embedders": ("embedder", "embedders"),
+        "powerctx_token_estimators": ("token estimator", "token estimators"),
+        "powerctx_sinks": ("sink", "sinks"),
+        "powerctx_commands": ("command", "commands"),
+    }
+)
+PACKAGES = (
+    ("sqlite", "powerctx-sqlite"),
+    ("oceanbase", "powerctx-oceanbase"),
+    ("seekdb", "powerctx-oceanbase"),
+    ("chroma", "powerctx-chroma"),
+    ("oracle", "powerctx-oracle"),
+)
+"""Start of a URL scheme -> the package that serves it."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+@attrs.frozen(kw_only=True)
+class PluginStatus:
+    """One row of ``powerctx plugins``.
+
+    Attributes:
+        name: of the entry point.
+        distribution, version: who provides it; ``(given)`` for a plugin handed to the host.
+        state: ``ok``, ``failed``, ``incompatible``, ``disabled``, or ``clash`` when a part of it has the name of
+            another's.
+        reason: one line; empty when all is well.
+        hooks: hook -> names of the parts that it offers.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    state: str
+    reason: str = ""
+    hooks: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+@attrs.frozen
+class _Part:
+    """A record and who provides it."""
+
+    hook: str
+    record: Any
+    owner: Loaded
+
+    def __str__(self) -> str:
+        return f"{NOUNS[self.hook][0]} {self.record.name!r} of {self.owner.provider}"
+
+
+class _Slot:
+    """Where a part is kept once it is made; its lock lets one thread make it."""
+
+    __slots__ = ("lock", "made", "value")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.made = False
+        self.value: Any = None
+
+
+class Host:
+    """The parts of one deployment.
+
+    All methods may be called from any thread.  Use :meth:`compose` to make one, :meth:`close` (or ``with``) when done.
+    """
+
+    def __init__(self, settings: Settings, plugins: Sequence[Loaded | Failed | Disabled]) -> None:
+        self.settings = settings
+        self._plugins = tuple(plugins)
+        offered: dict[tuple[str, str], list[_Part]] = {}
+        schemes: dict[str, list[_Part]] = {}
+        for plugin in self._plugins:
+            if isinstance(plugin, Loaded):
+                for hook, records in plugin.records.items():
+                    for record in records:
+                        part = _Part(hook, record, plugin)
+                        offered.setdefault((hook, record.name), []).append(part)
+                        for scheme in record.schemes if isinstance(record, StoreSpec) else ():
+                            schemes.setdefault(scheme, []).append(part)
+        self._offered: Mapping[tuple[str, str], tuple[_Part, ...]] = {k: tuple(v) for k, v in offered.items()}
+        self._schemes: Mapping[str, tuple[_Part, ...]] = {k: tuple(v) for k, v in schemes.items()}
+        self._clashes = tuple(
+            [(f"{NOUNS[hook][0]} {name!r}", parts) for (hook, name), parts in self._offered.items() if len(parts) > 1]
+            + [(f"the URL scheme {each!r}", parts) for each, parts in self._schemes.items() if len(parts) > 1]
+        )
+        self._lock = threading.Lock()
+        self._slots: dict[tuple[str, str], _Slot] = {}
+        self._made: list[tuple[_Part, Any]] = []
+        self._closed = False
+
+    @classmethod
+    def compose(
+        cls, settings: Settings | None = None, *, allow: Sequence[str] | None = None, extra: Iterable[object] = ()
+    ) -> Self:
+        """Find, check and register all plugins that may load; a broken one is kept as data and never raises.
+
+        Args:
+            settings: defaults when absent.
+            allow: entry-point names that may load; ``settings.plugins`` when absent.
+            extra: plugin modules or objects that are already imported; they always load.
+        """
+        settings = Settings() if settings is None else settings
+        core = given(builtin, name="core", distribution="powerctx-core", version=_own_version())
+        allow = settings.plugins if allow is None else allow
+        found = [core, *discover(None if allow is None else [name for name in allow if name != core.name])]
+        for plugin in extra:
+            if not any(isinstance(each, Loaded) and each.plugin is plugin for each in found):
+                found.append(given(plugin))
+        manager = registrar()
+        return cls(settings, [take_records(manager, each) if isinstance(each, Loaded) else each for each in found])
+
+    def names(self, hook: str) -> tuple[str, ...]:
+        """Return the names of the usable parts of *hook*, in order of their plugins."""
+        return tuple(name for (of, name), parts in self._offered.items() if of == hook and len(parts) == 1)
+
+    def spec(self, hook: str, name: str, *, field: str | None = None) -> Any:
+        """Return the record of a part.
+
+        Args:
+            hook: full name of the hook.
+            name: of the part.
+            field: request field that named it.
+
+        Raises:
+            InvalidRequest: no such part, and *field* is given.
+            CapabilityError: no such part; the message lists the installed ones.
+            PluginError: two plugins offer it.
+        """
+        return self._part(hook, name, field).record
+
+    def provider(self, hook: str, name: str) -> str:
+        """Return distribution and version of a part, for messages.
+
+        Raises:
+            CapabilityError, PluginError: as :meth:`spec`.
+        """
+        return self._part(hook, name).owner.provider
+
+    def part(self, hook: str, name: str, *, field: str | None = None) -> Any:
+        """Return a part, made at its first use with the settings of ``[parts.<name>]``; every caller gets the same.
+
+        Blocks while another thread makes it.  A command is the object that its factory names.
+
+        Raises:
+            InvalidRequest, CapabilityError, PluginError: as :meth:`spec`.
+            ConfigError: its settings do not fit.
+            PluginError: it cannot be imported or made; the message names distribution, hook, part and cause.
+        """
+        self._check_open()
+        slot = self._slots.get((hook, name))
+        if slot is not None and slot.made:  # no lock on the way of every request
+            return slot.value
+        part = self._part(hook, name, field)
+        if hook == "powerctx_stores":
+            raise CapabilityError(f"A store is opened by its URL; use open_store({part.record.example!r}).")
+        with self._lock:
+            slot = self._slots.setdefault((hook, name), _Slot())
+        with slot.lock:
+            if not slot.made:
+                slot.value = self._make(part, *((part.record,) if hook == "powerctx_families" else ()))
+                slot.made = True
+        return slot.value
+
+    def store_for(self, url: str) -> StoreSpec:
+        """Return the record of the store that serves *url*, by its scheme.
+
+        Raises:
+            StoreUnavailable: no installed store serves it; the message names what does, or what to install.
+            PluginError: two plugins serve it.
+        """
+        return cast("StoreSpec", self._store(url).record)
+
+    def open_store(self, url: str) -> Store:
+        """Open the store at *url*; closing it is the caller's, or else :meth:`close` does it.
+
+        Raises:
+            StoreUnavailable: with URL (without secrets), distribution, cause and next step.
+            PluginError: two plugins serve the scheme.
+            ConfigError: the store's settings do not fit.
+        """
+        self._check_open()
+        part = self._store(url)
+        try:
+            return cast("Store", self._make(part, url))
+        except PluginError as error:
+            raise StoreUnavailable(f"{redacted_url(url)} cannot be opened. {_without_password(url, str(error))}") from (
+                error.__cause__ or error
+            )
+        except StoreError as error:
+            message = _without_password(url, str(error))
+            if redacted_url(url) not in message:
+                message = f"{redacted_url(url)}: {message}"
+            if part.owner.distribution not in message:
+                message = f"{message.rstrip('.')} ({part})."
+            raise StoreUnavailable(message) from error
+
+    def report(self) -> tuple[PluginStatus, ...]:
+        """Return every plugin with its state, core's own first."""
+        return tuple(self._status(plugin) for plugin in self._plugins)
+
+    def problems(self) -> tuple[str, ...]:
+        """Return one sentence for each clash, and for each table of settings that belongs to no installed part."""
+        clashes = [_clash(what, parts) for what, parts in self._clashes]
+        known = {name for _, name in self._offered}
+        unused = [
+            f"[parts.{name}] belongs to no part that is loaded; loaded: {', '.join(sorted(known))}."
+            for name in self.settings.parts
+            if name not in known
+        ]
+        return (*clashes, *unused)
+
+    def check(self, name: str) -> tuple[PluginStatus, ...]:
+        """Load everything of the plugin *name* (entry point or distribution): its module, every factory, all settings.
+
+        Raises:
+            CapabilityError: it is not installed or switched off.
+            PluginError: something of it does not load; ``__cause__`` holds the original error with its traceback.
+        """
+        chosen = [each for each in self._plugins if name in (each.name, each.distribution)]
+        if not chosen:
+            names = ", ".join(each.name for each in self._plugins)
+            raise CapabilityError(f"No plugin {name!r} is installed; installed: {names}.")
+        for plugin in chosen:
+            if isinstance(plugin, Disabled):
+                raise CapabilityError(
+                    f"Plugin {name!r} is switched off; run POWERCTX_PLUGINS={plugin.name} powerctx check {plugin.name}."
+                )
+            if isinstance(plugin, Failed):
+                raise PluginError(f"{plugin.name} ({plugin.provider}) is {plugin.state}: {plugin.reason}.") from (
+                    plugin.error
+                )
+            for hook, records in plugin.records.items():
+                for record in records:
+                    part = _Part(hook, record, plugin)
+                    self._factory(part)
+                    self._settings(part)
+            for what, parts in self._clashes:
+                if any(part.owner is plugin for part in parts):
+                    raise PluginError(_clash(what, parts))
+        return tuple(self._status(plugin) for plugin in chosen)
+
+    def close(self) -> None:
+        """Close every part and store that was made, the last first; errors are logged.  Again is allowed."""
+        with self._lock:
+            self._closed = True
+            made, self._made = self._made, []
+        for part, value in reversed(made):
+            _close(part, value)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise PowerctxError("This host is closed; open a new one.")
+
+    def _part(self, hook: str, name: str, field: str | None = None) -> _Part:
+        parts = self._offered.get((hook, name), ())
+        noun, plural = NOUNS[hook]
+        if len(parts) > 1:
+            raise PluginError(_clash(f"{noun} {name!r}", parts))
+        if parts:
+            return parts[0]
+        message = (
+            f"No {noun} {name!r} is installed; installed {plural}: {', '.join(self.names(hook)) or 'none'}."
+            f"{self._absent()}"
+        )
+        raise CapabilityError(message) if field is None else InvalidRequest(f"{field}: {message}", field=field)
+
+    def _store(self, url: str) -> _Part:
+        match = _SCHEME.match(url)
+        shown = redacted_url(url) if match or "@" not in url else "(not shown)"
+        if match is None:
+            raise StoreUnavailable(f"{shown!r} is not a store URL; write one such as sqlite:///notes.db.")
+        scheme = match[1].lower()
+        parts = self._schemes.get(scheme, ())
+        if len(parts) > 1:
+            raise PluginError(_clash(f"the URL scheme {scheme!r}", parts))
+        if parts:
+            return self._part("powerctx_stores", parts[0].record.name)
+        installed = ", ".join(f"{each}://" for each in self._schemes)
+        package = next((package for start, package in PACKAGES if scheme.startswith(start)), None)
+        have = {plugin.distribution for plugin in self._plugins}
+        advice = f" Install it with: pip install {package}." if package is not None and package not in have else ""
+        raise StoreUnavailable(
+            f"No installed store serves {scheme}:// ({shown}); installed: {installed or 'none'}."
+            f"{advice}{self._absent()}"
+        )
+
+    def _absent(self) -> str:
+        """Return what might explain a missing part: plugins that failed or are switched off."""
+        sentences = [
+            f" Plugin {each.name!r} failed to load: {each.reason}; run `powerctx check {each.name}`."
+            for each in self._plugins
+            if isinstance(each, Failed)
+        ]
+        off = [each.name for each in self._plugins if isinstance(each, Disabled)]
+        if off:
+            sentences.append(f" Switched off by POWERCTX_PLUGINS: {', '.join(off)}.")
+        return "".join(sentences)
+
+    def _make(self, part: _Part, *arguments: Any) -> Any:
+        factory = self._factory(part)
+        if part.hook == "powerctx_commands":
+            return factory
+        settings = self._settings(part)
+        try:
+            value = factory(*arguments, settings)
+            check_part(part.hook, value)
+        except (PluginError, ConfigError, CapabilityError, StoreError):
+            raise
+        except InvalidRequest as error:
+            if part.hook == "powerctx_stores":  # the URL is the caller's
+                raise
+            raise _broken(part, "could not be made", error) from error
+        except (Exception, SystemExit) as error:
+            raise _broken(part, "could not be made", error) from error
+        with self._lock:
+            if not self._closed:
+                self._made.append((part, value))
+                return value
+        _close(part, value)
+        raise PowerctxError("This host was closed meanwhile; open a new one.")
+
+    def _factory(self, part: _Part) -> Any:
+        factory = part.record.factory
+        if not isinstance(factory, str):
+            return factory
+        module, _, name = factory.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except (Exception, SystemExit) as error:
+            raise _broken(part, f"could not be loaded from {factory}", error) from error
+        if not callable(found):
+            raise PluginError(f"The {part} ({part.hook}): {factory} is not callable; correct its record.")
+        return found
+
+    def _settings(self, part: _Part) -> Any:
+        record = part.record
+        foreign = {
+            field.name
+            for (hook, name), parts in self._offered.items()
+            for other in parts
+            if name == record.name and hook != part.hook
+            for field in attrs.fields(other.record.settings)
+        }
+        return part_settings(record.settings, self.settings, record.name, frozenset(foreign))
+
+    def _status(self, plugin: Loaded | Failed | Disabled) -> PluginStatus:
+        state, reason, records = plugin.state, plugin.reason, getattr(plugin, "records", {})
+        for what, parts in self._clashes:
+            if state in ("ok", "clash") and any(part.owner is plugin for part in parts):
+                state, reason = "clash", reason or _clash(what, parts)
+        return PluginStatus(
+            name=plugin.name,
+            distribution=plugin.distribution,
+            version=plugin.version,
+            state=state,
+            reason=reason,
+            hooks=MappingProxyType({hook: tuple(each.name for each in found) for hook, found in records.items()}),
+        )
+
+
+def _own_version() -> str:
+    import importlib.metadata  # as in discovery
+
+    try:
+        return importlib.metadata.version("powerctx-core")
+    except importlib.metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        return ""
+
+
+def _clash(what: str, parts: Sequence[_Part]) -> str:
+    owners = " and by ".join(f"{part.owner.provider} (plugin {part.owner.name!r})" for part in parts)
+    others = dict.fromkeys(part.owner.name for part in parts if part.owner.plugin is not builtin)
+    return (
+        f"{what[0].upper()}{what[1:]} is offered by {owners}, so it cannot be used; uninstall "
+        f"{' or '.join(map(repr, others))} or leave it out of POWERCTX_PLUGINS."
+    )
+
+
+def _without_password(url: str, message: str) -> str:
+    """Return *message*, which may quote a driver, without the password of *url*."""
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        return redacted(message)
+    for secret in {password, unquote(password)} if password else ():
+        message = message.replace(secret, "***")
+    return redacted(message)
+
+
+def _broken(part: _Part, what: str, error: BaseException) -> PluginError:
+    return PluginError(
+        f"The {part} ({part.hook}) {what}: {cause(error)}; run `powerctx check {part.owner.name}`, "
+        f"then upgrade or uninstall {part.owner.distribution}."
+    )
+
+
+def _close(part: _Part, value: Any) -> None:
+    # The close of a renderer ends a text.
+    if part.hook == "powerctx_renderers" or not callable(getattr(value, "close", None)):
+        return
+    try:
+        value.close()
+    except (Exception, SystemExit):  # what is left is closed too
+        logger.exception("Closing the %s failed.", part)

@@ -1,0 +1,12 @@
+"""Reads files into items: JSON lines, Markdown and plain text.
+
+Only reads.  :func:`find_sources` says which files there are, :class:`Reader` turns one file after the other into a
+stream of :class:`~powerctx_core.types.Item` and :class:`BadLine`; storing them is the caller's.  Memory stays bounded:
+JSON lines are read one at a time, a document is one file of limited size.
+"""
+
+from powerctx_core.ingest.reader import Reader, UnknownFamily
+from powerctx_core.ingest.sections import split_text
+from powerctx_core.ingest.sources import BadLine, Listing, Source, document_id, find_sources
+
+__all__ = ["BadLine", "Listing", "Reader", "Source", "UnknownFamily", "document_id", "find_sources", "split_text"]

@@ -1,0 +1,459 @@
+"""The catalogue in memory: the reference semantics of :mod:`powerctx_core.ports`, simple before fast.
+
+Every commit publishes a new :class:`_State` and never touches one that was published, so a snapshot is a reference to
+the state of its moment: it costs nothing, and readers and writers never wait for each other.  A commit copies the
+maps of the partitions it writes to (not their content), which makes one batch of many items cheap and many batches of
+one item into a large partition slow.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Self
+
+import attrs
+
+from powerctx_core.errors import StoreError
+from powerctx_core.ports import LexicalRequest, LexicalResult, ListingRequest, NeighbourRequest, StoreStatus
+from powerctx_core.records import NoSettings
+from powerctx_core.text.cut import derived_abstract, head
+from powerctx_core.text.terms import analyse, analysed_text, rarest
+from powerctx_core.types import (
+    Address,
+    Deadline,
+    Filters,
+    Item,
+    Key,
+    LexicalHit,
+    LexicalStatistics,
+    Partition,
+    PutResult,
+    RawCandidate,
+    Revision,
+    derived_artifact_id,
+)
+
+__all__ = ["MemoryStore"]
+
+_SEQUENCE_BITS = 32
+"""A key is ``shelf number << 32 | sequence``, so that a key alone leads to its shelf."""
+
+
+@attrs.frozen(kw_only=True)
+class _Row:
+    """One revision with all that is computed when it is written."""
+
+    key: Key
+    address: Address
+    item: Item
+    digest: bytes
+    terms: Mapping[str, int]
+    length: int
+    abstract: str
+    head: str
+    body_bytes: int
+
+    def candidate(self) -> RawCandidate:
+        item = self.item
+        assert item.created_at is not None  # noqa: S101 - a stored item has its times
+        assert item.updated_at is not None  # noqa: S101
+        return RawCandidate(
+            address=self.address,
+            length=self.length,
+            kind=item.kind,
+            category=item.category,
+            title=item.title,
+            abstract=self.abstract,
+            head=self.head,
+            body_bytes=self.body_bytes,
+            overview_bytes=len((item.overview or "").encode()),
+            tags=item.tags,
+            created_at=item.created_at,
+            updated_at=item.updated_at,
+            event_time=item.event_time,
+            thread=item.thread,
+            position=item.position,
+            confidence=item.confidence,
+            layer=item.layer,
+            origin=item.origin,
+            metadata=MappingProxyType(copy.deepcopy(dict(item.meta))),
+        )
+
+
+@attrs.frozen
+class _Artifact:
+    """All revisions of an artifact, oldest first; only the newest can be current or retired."""
+
+    rows: tuple[_Row, ...]
+    retired: bool
+
+    def revisions(self) -> tuple[Revision, ...]:
+        states = ["superseded"] * (len(self.rows) - 1) + ["retired" if self.retired else "current"]
+        # evolve() copies the metadata, so that nothing a reader does to it reaches the store.
+        return tuple(
+            Revision(address=row.address, item=attrs.evolve(row.item) if row.item.meta else row.item, state=state)
+            for row, state in zip(self.rows, states, strict=True)
+        )
+
+
+class _Shelf:
+    """One partition: its artifacts, and the postings of its current rows.  Changed only while it is a draft."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.sequence = 0
+        self.length = 0
+        self.artifacts: dict[str, _Artifact] = {}
+        self.current: dict[Key, _Row] = {}
+        self.postings: dict[str, dict[Key, int]] = {}
+        self.threads: dict[str, dict[Key, int]] = {}
+        self.owned: set[tuple[str, str]] = set()
+
+    def draft(self) -> Self:
+        """Return a copy that shares every posting list and thread until it changes that one."""
+        draft = copy.copy(self)
+        draft.artifacts = dict(self.artifacts)
+        draft.current = dict(self.current)
+        draft.postings = dict(self.postings)
+        draft.threads = dict(self.threads)
+        draft.owned = set()
+        return draft
+
+    def write(self, item: Item, now: datetime) -> PutResult:
+        """Store one item, whose artifact id is set."""
+        artifact_id = item.artifact_id
+        assert artifact_id is not None  # noqa: S101 - put() derives it
+        artifact = self.artifacts.get(artifact_id)
+        digest = item.digest
+        rows = () if artifact is None else artifact.rows
+        if artifact is None:
+            outcome = "created"
+        elif artifact.retired:
+            outcome = "revived"
+        elif rows[-1].digest == digest:
+            return PutResult(address=rows[-1].address, outcome="unchanged")
+        else:
+            outcome = "updated"
+            self._remove(rows[-1])
+        first = rows[0].item.created_at if rows else now
+        item = attrs.evolve(item, created_at=item.created_at or first, updated_at=item.updated_at or now)
+        row = self._row(item, Address(item.scope_id, item.family, artifact_id, len(rows) + 1), digest)
+        self._add(row)
+        self.artifacts[artifact_id] = _Artifact((*rows, row), retired=False)
+        return PutResult(address=row.address, outcome=outcome)
+
+    def retire(self, artifact_id: str) -> bool:
+        """Take an artifact out of retrieval; whether it was current."""
+        artifact = self.artifacts.get(artifact_id)
+        if artifact is None or artifact.retired:
+            return False
+        self._remove(artifact.rows[-1])
+        self.artifacts[artifact_id] = _Artifact(artifact.rows, retired=True)
+        return True
+
+    def purge(self, artifact_id: str) -> int:
+        """Forget an artifact; how many revisions it had."""
+        artifact = self.artifacts.pop(artifact_id, None)
+        if artifact is None:
+            return 0
+        if not artifact.retired:
+            self._remove(artifact.rows[-1])
+        return len(artifact.rows)
+
+    def _row(self, item: Item, address: Address, digest: bytes) -> _Row:
+        self.sequence += 1
+        terms = analyse(analysed_text(item.title, item.text, item.category, item.tags))
+        return _Row(
+            key=self.number << _SEQUENCE_BITS | self.sequence,
+            address=address,
+            item=item,
+            digest=digest,
+            terms=terms,
+            length=sum(terms.values()),
+            abstract=derived_abstract(item.text) if item.abstract is None else item.abstract,
+            head=head(item.text),
+            body_bytes=len(item.text.encode()),
+        )
+
+    def _add(self, row: _Row) -> None:
+        self.current[row.key] = row
+        self.length += row.length
+        for term, occurrences in row.terms.items():
+            self._mine(self.postings, "term", term)[row.key] = occurrences
+        if row.item.thread is not None and row.item.position is not None:
+            self._mine(self.threads, "thread", row.item.thread)[row.key] = row.item.position
+
+    def _remove(self, row: _Row) -> None:
+        del self.current[row.key]
+        self.length -= row.length
+        for term in row.terms:
+            self._drop(self.postings, "term", term, row.key)
+        if row.item.thread is not None and row.item.position is not None:
+            self._drop(self.threads, "thread", row.item.thread, row.key)
+
+    def _mine(self, maps: dict[str, dict[Key, int]], kind: str, name: str) -> dict[Key, int]:
+        if (kind, name) not in self.owned:
+            self.owned.add((kind, name))
+            maps[name] = dict(maps.get(name, ()))
+        return maps[name]
+
+    def _drop(self, maps: dict[str, dict[Key, int]], kind: str, name: str, key: Key) -> None:
+        keys = self._mine(maps, kind, name)
+        del keys[key]
+        if not keys:
+            del maps[name]
+            self.owned.discard((kind, name))
+
+
+@attrs.frozen
+class _State:
+    """Everything that is stored at one moment; never changed."""
+
+    shelves: Mapping[Partition, _Shelf] = attrs.field(factory=dict)
+    numbers: Mapping[int, Partition] = attrs.field(factory=dict)
+    issued: int = 0
+    changes: int = 0
+
+    def shelf(self, scope_id: str, family: str) -> _Shelf | None:
+        return self.shelves.get(Partition(scope_id, family))
+
+
+class _Draft:
+    """The next state while one batch is written: shelves are copied when they are first written to."""
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+        self._issued = state.issued
+        self._shelves: dict[Partition, _Shelf] = {}
+
+    def shelf(self, scope_id: str, family: str) -> _Shelf:
+        partition = Partition(scope_id, family)
+        if partition not in self._shelves:
+            shelf = self._state.shelves.get(partition)
+            if shelf is None:
+                self._issued += 1
+                shelf = _Shelf(self._issued)
+            self._shelves[partition] = shelf.draft()
+        return self._shelves[partition]
+
+    def finished(self) -> _State:
+        shelves = {**self._state.shelves, **self._shelves}
+        # A shelf without artifacts is dropped, so that a purge leaves not even the scope's name behind.
+        shelves = {partition: shelf for partition, shelf in shelves.items() if shelf.artifacts}
+        numbers = {shelf.number: partition for partition, shelf in shelves.items()}
+        return _State(shelves, numbers, self._issued, self._state.changes + 1)
+
+
+class _MemorySnapshot:
+    """A :class:`powerctx_core.ports.Snapshot` over one state."""
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+
+    def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
+        return [self._lexical(request) for request in requests]
+
+    def _lexical(self, request: LexicalRequest) -> LexicalResult:
+        shelf = self._state.shelves.get(request.partition) or _Shelf(0)
+        frequency = {term: len(shelf.postings[term]) for term in request.query.terms if term in shelf.postings}
+        terms = rarest(request.query, frequency)
+        matched: dict[Key, dict[str, int]] = {}
+        for term in terms:
+            for key, occurrences in shelf.postings.get(term, {}).items():
+                matched.setdefault(key, {})[term] = occurrences
+        hits = tuple(
+            LexicalHit(key, shelf.current[key].address.artifact_id, found, shelf.current[key].length)
+            for key, found in matched.items()
+            if _passes(shelf.current[key].item, request.filters)
+        )
+        items = len(shelf.current)
+        statistics = LexicalStatistics(
+            items=items,
+            mean_length=shelf.length / items if items else 0.0,
+            document_frequency={term: frequency[term] for term in terms if term in frequency},
+        )
+        return LexicalResult(hits=hits, statistics=statistics, terms=terms)
+
+    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, RawCandidate]:
+        return {key: row.candidate() for key in keys if (row := self._row(key)) is not None}
+
+    def _row(self, key: Key) -> _Row | None:
+        partition = self._state.numbers.get(key >> _SEQUENCE_BITS)
+        return None if partition is None else self._state.shelves[partition].current.get(key)
+
+    def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:
+        shelf = self._state.shelves.get(request.partition) or _Shelf(0)
+        result: dict[Key, tuple[Key, ...]] = {}
+        for key in request.keys:
+            row = shelf.current.get(key)
+            if row is None or row.item.thread is None:
+                continue
+            if row.item.position is None:
+                result[key] = ()
+                continue
+            # Equal positions are told apart by artifact id, so that before and after are always defined.
+            thread = sorted(
+                (position, shelf.current[other].address.artifact_id, other)
+                for other, position in shelf.threads[row.item.thread].items()
+            )
+            place = bisect_left(thread, (row.item.position, row.address.artifact_id, key))
+            result[key] = tuple(entry[2] for entry in thread[max(0, place - 1) : place + 2] if entry[2] != key)
+        return result
+
+    def get(self, address: Address) -> Revision | None:
+        revisions = self.history(address.scope_id, address.family, address.artifact_id)
+        return revisions[address.revision - 1] if 1 <= address.revision <= len(revisions) else None
+
+    def latest(self, scope_id: str, family: str, artifact_id: str) -> Revision | None:
+        revisions = self.history(scope_id, family, artifact_id)
+        return revisions[-1] if revisions and revisions[-1].state == "current" else None
+
+    def history(self, scope_id: str, family: str, artifact_id: str) -> tuple[Revision, ...]:
+        shelf = self._state.shelf(scope_id, family)
+        artifact = None if shelf is None else shelf.artifacts.get(artifact_id)
+        return () if artifact is None else artifact.revisions()
+
+    def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:
+        shelf = self._state.shelves.get(request.partition) or _Shelf(0)
+        rows = [
+            row
+            for row in shelf.current.values()
+            if _passes(row.item, request.filters) and _below(row.address.artifact_id, request.prefix)
+        ]
+        # Two stable sorts: the second keeps the order by artifact id among equal times; items without a time are last.
+        rows.sort(key=lambda row: row.address.artifact_id)
+        rows.sort(key=lambda row: _time(row.item, request.filters) or datetime.min.replace(tzinfo=UTC), reverse=True)
+        return tuple(row.candidate() for row in rows[: max(0, request.limit)])
+
+    def partitions(self) -> Mapping[Partition, int]:
+        return {partition: len(shelf.current) for partition, shelf in self._state.shelves.items() if shelf.current}
+
+    def changes(self) -> int:
+        return self._state.changes
+
+
+def _time(item: Item, filters: Filters) -> datetime | None:
+    return {"created": item.created_at, "updated": item.updated_at, "event": item.event_time}[filters.time_field]
+
+
+def _passes(item: Item, filters: Filters) -> bool:
+    if not filters:
+        return True
+    if filters.category is not None and item.category != filters.category:
+        return False
+    if not set(filters.tags) <= set(item.tags):
+        return False
+    if filters.since is None and filters.until is None:
+        return True
+    time = _time(item, filters)
+    if time is None:
+        return False
+    return (filters.since is None or filters.since <= time) and (filters.until is None or time < filters.until)
+
+
+def _below(artifact_id: str, prefix: str | None) -> bool:
+    return prefix is None or artifact_id == prefix or artifact_id.startswith(prefix + "/")
+
+
+class _MemoryCatalogue:
+    """A :class:`powerctx_core.ports.Catalogue`; writers take turns, readers are never held up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._state: _State | None = _State()
+
+    def close(self) -> None:
+        with self._lock:
+            self._state = None
+
+    def _open_state(self) -> _State:
+        state = self._state
+        if state is None:
+            raise StoreError("The memory store is closed; open a new one with memory://.")
+        return state
+
+    @contextmanager
+    def snapshot(self, deadline: Deadline) -> Iterator[_MemorySnapshot]:  # noqa: ARG002 - no read here is slow
+        yield _MemorySnapshot(self._open_state())
+
+    def put(self, items: Sequence[Item]) -> Sequence[PutResult]:
+        now = datetime.now(UTC)
+        with self._lock:
+            state = self._open_state()
+            draft = _Draft(state)
+            results = []
+            for given in items:
+                item = given
+                if item.artifact_id is None:
+                    item = attrs.evolve(item, artifact_id=derived_artifact_id(item))
+                results.append(draft.shelf(item.scope_id, item.family).write(item, now))
+            if any(result.outcome != "unchanged" for result in results):
+                self._state = draft.finished()
+        return results
+
+    def retire(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
+        with self._lock:
+            draft = _Draft(self._open_state())
+            retired = sum(draft.shelf(scope, family).retire(artifact) for scope, family, artifact in artifacts)
+            if retired:
+                self._state = draft.finished()
+        return retired
+
+    def purge(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
+        with self._lock:
+            draft = _Draft(self._open_state())
+            purged = sum(draft.shelf(scope, family).purge(artifact) for scope, family, artifact in artifacts)
+            if purged:
+                self._state = draft.finished()
+        return purged
+
+    def reindex(self, *, limit: int | None = None) -> Iterable[int]:
+        # The terms were made by the analysis of this very process and die with it, so there is nothing to do anew.
+        with self._lock:
+            items = sum(len(shelf.current) for shelf in self._open_state().shelves.values())
+        if limit is not None and items > limit:
+            raise StoreError(f"{items} items are more than the {limit} that are re-analysed at once.")
+        return iter((items,))
+
+
+class MemoryStore:
+    """A :class:`powerctx_core.ports.Store` that keeps everything in this object and nothing anywhere else.
+
+    Args:
+        url: ``memory://``, with or without a name.  The name is only a label: every open makes its own, empty store,
+            which nobody shares and which is gone after ``close``.
+        settings: has none.
+    """
+
+    def __init__(self, url: str, settings: NoSettings) -> None:  # noqa: ARG002 - the signature of every store factory
+        self._url = url
+        self._catalogue = _MemoryCatalogue()
+
+    @property
+    def catalogue(self) -> _MemoryCatalogue:
+        """The catalogue."""
+        return self._catalogue
+
+    @property
+    def vectors(self) -> None:
+        """Has none."""
+
+    def status(self) -> StoreStatus:
+        """Describe the content; a closed store says that it is closed."""
+        try:
+            with self._catalogue.snapshot(Deadline()) as snapshot:
+                partitions = snapshot.partitions()
+                facts = {"items": str(sum(partitions.values())), "partitions": str(len(partitions))}
+        except StoreError as error:
+            return StoreStatus(location=self._url, facts={}, problems=(str(error),))
+        return StoreStatus(location=self._url, facts=facts)
+
+    def close(self) -> None:
+        """Drop everything; further calls do nothing."""
+        self._catalogue.close()

@@ -1,0 +1,402 @@
+"""Protocols that the parts of a deployment satisfy.
+
+Parts are synchronous and are called from several threads at once unless a docstring says otherwise.  Methods take
+values and return values; an argument list never grows, the values do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+import attrs
+
+from powerctx_core.types import (
+    Address,
+    Admission,
+    AdmissionFloor,
+    Candidate,
+    Deadline,
+    EmbeddingProfile,
+    Filters,
+    Item,
+    Key,
+    LexicalHit,
+    LexicalStatistics,
+    Partition,
+    Pool,
+    PutResult,
+    QueryTerms,
+    RawCandidate,
+    Revision,
+)
+
+__all__ = [
+    "AdmissionRule",
+    "Call",
+    "Capability",
+    "Catalogue",
+    "EmbedRequest",
+    "Embedder",
+    "EmbeddingProfile",
+    "Family",
+    "LexicalRequest",
+    "LexicalResult",
+    "ListingRequest",
+    "NearestRequest",
+    "NeighbourRequest",
+    "Provider",
+    "Renderer",
+    "RetrievalRequest",
+    "Selection",
+    "Sink",
+    "Snapshot",
+    "Store",
+    "StoreStatus",
+    "TokenEstimator",
+    "Unembedded",
+    "VectorIndex",
+]
+
+
+class Capability(StrEnum):
+    """What a store can do."""
+
+    LEXICAL = "lexical"
+    VECTOR = "vector"
+    WINDOW = "window"
+    REVISIONS = "revisions"
+    TAGS = "tags"
+    TRANSACTIONS = "transactions"
+    MULTI_PROCESS = "multi-process"
+    DURABLE = "durable"
+    REMOTE = "remote"
+
+
+@attrs.frozen(kw_only=True)
+class LexicalRequest:
+    """Members of *partition* that hold at least one of the terms.
+
+    Attributes:
+        query: analysed query; a store uses at most the 64 rarest of its terms (``powerctx_core.text.rarest``).
+        k: a store may return fewer than all members only when more than *k* match; it then returns at least the *k*
+            that its engine ranks best.
+    """
+
+    partition: Partition
+    query: QueryTerms
+    k: int
+    filters: Filters = Filters()
+
+
+@attrs.frozen(kw_only=True)
+class LexicalResult:
+    """Members with the occurrences of the terms used, and the partition's statistics (filters do not change them)."""
+
+    hits: tuple[LexicalHit, ...]
+    statistics: LexicalStatistics
+    terms: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class NeighbourRequest:
+    """The current items just before and just after each key in its thread."""
+
+    partition: Partition
+    keys: tuple[Key, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ListingRequest:
+    """Current items, most recent first by *filters.time_field*, ties by artifact id.
+
+    Attributes:
+        limit: how many at most.
+        prefix: only artifacts whose id equals it or lies below it (``prefix + "/"``).
+    """
+
+    partition: Partition
+    limit: int = 100
+    filters: Filters = Filters()
+    prefix: str | None = None
+
+
+@runtime_checkable
+class Snapshot(Protocol):
+    """A consistent read view of a catalogue, used by one thread at a time.
+
+    No method writes.  Each may raise :class:`powerctx_core.errors.StoreError`.
+    """
+
+    def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
+        """Return one result for each request, in the same order; an unknown partition is an empty one."""
+
+    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, RawCandidate]:
+        """Return details (without ``matched``) of the keys that this snapshot has given out."""
+
+    def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:
+        """Return, for each key with a thread, the keys of its direct neighbours there."""
+
+    def get(self, address: Address) -> Revision | None:
+        """Return exactly this revision, whatever its state, or ``None``."""
+
+    def latest(self, scope_id: str, family: str, artifact_id: str) -> Revision | None:
+        """Return the current revision, or ``None`` when there is none (never stored, retired, purged)."""
+
+    def history(self, scope_id: str, family: str, artifact_id: str) -> tuple[Revision, ...]:
+        """Return all revisions, oldest first."""
+
+    def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:
+        """Return current items, most recent first."""
+
+    def partitions(self) -> Mapping[Partition, int]:
+        """Return every partition that holds current items, with their number."""
+
+    def changes(self) -> int:
+        """Return a counter that grows with every committed write, in any process."""
+
+
+@attrs.frozen(kw_only=True)
+class StoreStatus:
+    """What ``doctor`` shows of a store.
+
+    Attributes:
+        location: URL or path without secrets.
+        facts: ordered name -> value, for people.
+        problems: sentences; empty when all is well.
+    """
+
+    location: str
+    facts: Mapping[str, str]
+    problems: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Catalogue(Protocol):
+    """Keeps items and their immutable revisions, and finds them by words."""
+
+    def snapshot(self, deadline: Deadline) -> AbstractContextManager[Snapshot]:
+        """Open a read view; statements started in it stop soon after *deadline* where the engine can."""
+
+    def put(self, items: Sequence[Item]) -> Sequence[PutResult]:
+        """Store items in one transaction: all of them or, on any error, none.
+
+        Equal content (``Item.digest``) as the current revision is left alone (``unchanged``); other content makes the
+        next revision; a retired artifact is revived by its next revision even when the content is equal.  Items
+        without an artifact id get ``derived_artifact_id``; later items of one batch see the earlier ones.
+        """
+
+    def retire(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
+        """Take (scope id, family, artifact id) out of retrieval and return how many were in it; revisions stay."""
+
+    def purge(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
+        """Delete all revisions and terms for good.  Returns the number of revisions deleted."""
+
+    def reindex(self, *, limit: int | None = None) -> Iterable[int]:
+        """Analyse all items anew, yielding the number done so far; resumable.  With *limit*, refuse above it."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """An opened backend."""
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The catalogue."""
+
+    @property
+    def vectors(self) -> VectorIndex | None:
+        """The vector index, where the store has one."""
+
+    def status(self) -> StoreStatus:
+        """Describe location, schema and health; never raises for an unhealthy store."""
+
+    def close(self) -> None:
+        """Release everything; further calls are allowed and do nothing."""
+
+
+@attrs.frozen(kw_only=True)
+class RetrievalRequest:
+    """One retrieval of one family in one scope.
+
+    Attributes:
+        query: the text as given.
+        terms: its analysis.
+        k: pool size per channel.
+        neighbours: number of ranked members whose thread neighbours are wanted as a channel; 0 for none.
+    """
+
+    query: str
+    terms: QueryTerms
+    partition: Partition
+    k: int
+    filters: Filters = Filters()
+    neighbours: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """What one worker of one call may use.
+
+    Attributes:
+        deadline: when to stop waiting.
+        catalogue: the snapshot that all reads of this worker share.
+    """
+
+    deadline: Deadline
+    catalogue: Snapshot
+
+
+@runtime_checkable
+class Family(Protocol):
+    """Retrieval of one kind of evidence."""
+
+    def retrieve(self, request: RetrievalRequest, call: Call) -> Pool:
+        """Return the pool of one scope before admission.
+
+        Called on any thread, for several scopes at once; may block until ``call.deadline``.  Every member must belong
+        to ``request.partition``.
+        """
+
+
+@attrs.frozen(kw_only=True)
+class EmbedRequest:
+    """Texts to embed.
+
+    Attributes:
+        purpose: ``query`` or ``document``; some models prepare them differently.
+        deadline: when to stop; remote embedders map it to their timeouts.
+    """
+
+    texts: tuple[str, ...]
+    purpose: str = "document"
+    deadline: Deadline = Deadline()
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    @property
+    def profile(self) -> EmbeddingProfile:
+        """The model's profile; cheap, does not load the model."""
+
+    def embed(self, request: EmbedRequest) -> Sequence[bytes]:
+        """Return one unit-length vector a text, in order, as little-endian float32 bytes.
+
+        A text without any content the model knows gives a vector of zeros, which is never stored or searched with.
+        Called on any thread, for several callers at once.
+        """
+
+
+@attrs.frozen(kw_only=True)
+class NearestRequest:
+    """The *k* members of *partition* whose vectors are nearest to *vector* by cosine, restricted by *filters*."""
+
+    partition: Partition
+    vector: bytes
+    k: int
+    filters: Filters = Filters()
+
+
+@attrs.frozen(kw_only=True)
+class Unembedded:
+    """A current revision without a vector of the open profile, and the text to embed for it."""
+
+    key: Key
+    text: str
+
+
+@runtime_checkable
+class VectorIndex(Protocol):
+    """Vectors of current revisions of one embedding profile, keyed like the catalogue."""
+
+    def attach(self, profile: EmbeddingProfile) -> None:
+        """Declare the profile in use.
+
+        Raises:
+            CapabilityError: the index holds vectors of another profile; the message names both and what to do.
+        """
+
+    def upsert(self, vectors: Mapping[Key, bytes]) -> int:
+        """Store vectors of current revisions, ignore keys that are no longer current, and return how many it took."""
+
+    def clear(self) -> int:
+        """Delete every vector, of any profile, and return how many there were."""
+
+    def unembedded(self, limit: int) -> Sequence[Unembedded]:
+        """Return up to *limit* current revisions that have no vector, in key order."""
+
+    def count(self) -> int:
+        """Return the number of vectors of current revisions."""
+
+    def nearest(self, requests: Sequence[NearestRequest], snapshot: Snapshot) -> Sequence[Sequence[tuple[Key, float]]]:
+        """Return ``(key, cosine)`` of each request's members, best first; exact for small partitions."""
+
+    def cosines(self, keys: Sequence[Key], vector: bytes, snapshot: Snapshot) -> Mapping[Key, float]:
+        """Return the cosine of every key that has a vector."""
+
+
+@runtime_checkable
+class AdmissionRule(Protocol):
+    """Filters a pool by a floor and counts."""
+
+    def admit(self, pool: Pool, query: QueryTerms, floor: AdmissionFloor) -> Admission:
+        """Return the admitted members; pure, no I/O."""
+
+
+@runtime_checkable
+class TokenEstimator(Protocol):
+    """Prices text in tokens."""
+
+    def cost(self, text: str) -> float:
+        """Return the unrounded cost of *text*; sums over newline-ended pieces are rounded up once."""
+
+
+@attrs.frozen(kw_only=True)
+class Selection:
+    """What a renderer may know of the whole pack.
+
+    Attributes:
+        scope_id: the request's current scope; citations name a scope only when it differs.
+    """
+
+    scope_id: str
+
+
+@runtime_checkable
+class Renderer(Protocol):
+    """Turns selected candidates into pieces of text, each ending in a newline; core joins and measures them."""
+
+    def open(self, selection: Selection) -> str:
+        """Return the text before the first entry."""
+
+    def entry(self, candidate: Candidate, ordinal: int, selection: Selection, *, cut: bool) -> tuple[str, str]:
+        """Return what stands before and after the escaped text of one entry.
+
+        The lengths may depend on the candidate and *cut*, not on *ordinal*'s neighbours.
+        """
+
+    def escape(self, text: str) -> str:
+        """Return *text* made harmless, character by character, so that escapes of parts join to that of the whole."""
+
+    def close(self, selection: Selection) -> str:
+        """Return the text after the last entry."""
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """Offers candidates to the assembler."""
+
+    def candidates(self, request: Any, call: Call) -> Sequence[Candidate]:
+        """Return candidates, best first."""
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Observes finished calls; a failure is logged once and ignored."""
+
+    def observe(self, event: Any) -> None:
+        """Take note of *event*; return promptly."""

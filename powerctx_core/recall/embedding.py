@@ -1,0 +1,145 @@
+"""The query's vector: made once a call, beside the lexical work, and never waited for beyond its time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from math import isclose
+
+from powerctx_core.ports import Embedder, EmbedRequest
+from powerctx_core.types import Deadline, EmbeddingProfile
+
+__all__ = ["QueryEmbeddings", "unit_vector_problem"]
+
+_UNIT_TOLERANCE = 1e-3
+_ALPHABETS = (
+    ("zh", "\u4e00", "\u9fff"),
+    ("ja", "\u3041", "\u30ff"),
+    ("ko", "\uac00", "\ud7a3"),
+    ("th", "\u0e00", "\u0e7f"),
+    ("ru", "\u0400", "\u04ff"),
+    ("ar", "\u0600", "\u06ff"),
+    ("el", "\u0370", "\u03ff"),
+    ("he", "\u0590", "\u05ff"),
+    ("hi", "\u0900", "\u097f"),
+)
+_LATIN = frozenset({"de", "en", "es", "fr", "it", "nl", "pl", "pt", "tr"})
+
+
+def serves(profile: EmbeddingProfile, query: str) -> bool:
+    """Tell whether the model was measured to serve the scripts of *query*.
+
+    Latin letters are served by a model of any language written in them.  Kana makes Han Japanese.
+    """
+    if query.isascii():
+        return bool(_LATIN & set(profile.languages))
+    found = {name for name, first, last in _ALPHABETS if any(first <= char <= last for char in query)}
+    if "ja" in found:
+        found.discard("zh")
+    if not found:
+        return bool(_LATIN & set(profile.languages))
+    return found <= set(profile.languages)
+
+
+def unit_vector_problem(vector: object, profile: EmbeddingProfile) -> str | None:
+    """Return what is wrong with a vector that an embedder gave, or ``None``.
+
+    A vector of zeros is no problem: it says that the model knows nothing of the text; see :func:`is_zero`.
+    """
+    if not isinstance(vector, bytes):
+        return f"gave {type(vector).__name__} instead of float32 bytes"
+    if len(vector) != profile.dimensions * 4:
+        return f"gave {len(vector) // 4} dimensions where its profile says {profile.dimensions}"
+    if is_zero(vector):
+        return None
+    values = memoryview(vector).cast("f")
+    # NaN and infinity fail this comparison too.
+    norm = sum(value * value for value in values)
+    if not isclose(norm, 1.0, abs_tol=_UNIT_TOLERANCE * 2):
+        return "gave a vector that is not of unit length"
+    return None
+
+
+def is_zero(vector: bytes) -> bool:
+    """Tell whether every byte of *vector* is zero."""
+    return not any(vector)
+
+
+class QueryEmbeddings:
+    """Vectors of one call's texts; each distinct text is embedded once.
+
+    After a failure or a timeout the embedder is not asked again in this call.
+
+    Attributes:
+        fallback: ``none``, ``inference_unavailable`` or ``inference_timeout``.
+        made: how many texts were sent to the embedder.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder | None,
+        submit: Callable[[Callable[[], bytes]], Future[bytes]],
+        *,
+        timeout: float,
+        deadline: Deadline,
+    ) -> None:
+        self._embedder = embedder
+        self._submit = submit
+        self._wait = Deadline.after(timeout if (left := deadline.remaining()) is None else min(timeout, left))
+        self._pending: dict[str, Future[bytes]] = {}
+        self._lock = threading.Lock()
+        self.fallback = "none"
+        self.reason: str | None = None
+        self.made = 0
+
+    @property
+    def profile(self) -> EmbeddingProfile | None:
+        """The embedder's profile, or ``None`` without one."""
+        return None if self._embedder is None else self._embedder.profile
+
+    def start(self, text: str) -> None:
+        """Begin to embed *text* on a worker; returns at once."""
+        embedder = self._embedder
+        with self._lock:
+            if embedder is None or self.fallback != "none" or text in self._pending:
+                return
+            request = EmbedRequest(texts=(text,), purpose="query", deadline=self._wait)
+
+            def embed() -> bytes:
+                vector = embedder.embed(request)[0]
+                problem = unit_vector_problem(vector, embedder.profile)
+                if problem is not None:
+                    raise ValueError(problem)
+                return vector
+
+            self.made += 1
+            self._pending[text] = self._submit(embed)
+
+    def __call__(self, text: str) -> bytes | None:
+        """Return the vector of *text*, or ``None`` when there is none in time."""
+        self.start(text)
+        with self._lock:
+            future = self._pending.get(text)
+            if future is None or self.fallback != "none":
+                return None
+        try:
+            vector = future.result(self._wait.remaining())
+        except (FutureTimeout, TimeoutError):
+            future.cancel()
+            self._fail("inference_timeout", "the embedder did not answer in time")
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever a model does, words still find
+            self._fail("inference_unavailable", f"{type(error).__name__}: {error}")
+            return None
+        except SystemExit:
+            self._fail("inference_unavailable", "the embedder tried to exit")
+            return None
+        return None if is_zero(vector) else vector
+
+    def _fail(self, fallback: str, reason: str) -> None:
+        with self._lock:
+            if self.fallback == "none":
+                self.fallback = fallback
+                self.reason = reason

@@ -1,0 +1,129 @@
+"""Fusion of one pool's admitted channels into scored hits, and of several pools into one order.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+
+from powerctx_core.recall.policy import RecallPolicy
+from powerctx_core.recall.ranking import Scorer
+from powerctx_core.types import Address, Admission, Hit, Key, Pool
+
+__all__ = ["deal", "fuse", "interleave", "merge"]
+
+_RRF_K = 60
+_KNOWN_FAMILIES = ("memory", "topic-memory", "experience")
+
+
+def address_key(address: Address) -> tuple[str, str, str, int]:
+    """Sort key of an address: scope, family, artifact id, revision, each by code point."""
+    return (address.scope_id, address.family, address.artifact_id, address.revision)
+
+
+def fuse(pool: Pool, admission: Admission, policy: RecallPolicy) -> list[Hit]:
+    """Return the admitted members of one pool, best first, ties by address.
+
+    ``rrf``: each channel adds ``weight / (60 + rank)``, weights normalised to mean 1, and the score is the sum over its
+    greatest possible value.  ``score``: each channel adds its weighted share of its own range over the pool, and the
+    score is the sum over the weights.  Neighbours get *neighbour_weight* times the best score that brought them, and
+    that share on top of a score of their own.
+    """
+    channels = {name: members for name, members in admission.ranked.items() if name != "neighbour"}
+    weights = {name: policy.weights.get(name, 1.0) for name in channels if policy.weights.get(name, 1.0) > 0.0}
+    scores = _rrf(channels, weights) if policy.fusion == "rrf" else _min_max(channels, weights)
+    found_by: dict[Key, list[str]] = {}
+    for name, members in admission.ranked.items():
+        for key, _ in members:
+            found_by.setdefault(key, []).append(name)
+    if policy.neighbour_weight > 0.0 and admission.ranked.get("neighbour"):
+        scores = _with_neighbours(scores, admission.ranked["neighbour"], pool, policy.neighbour_weight)
+    scorer = Scorer(pool.statistics)
+    hits = [
+        Hit(
+            candidate=(candidate := pool.candidates[key]),
+            score=score,
+            match=scorer.score(candidate.matched, candidate.length)[1] / scorer.mass if scorer.mass else 0.0,
+            channels=tuple(found_by.get(key, ())),
+            relevance=candidate.cosine,
+        )
+        for key, score in scores.items()
+    ]
+    hits.sort(key=lambda hit: (-hit.score, address_key(hit.address)))
+    return hits
+
+
+def _rrf(channels: Mapping[str, Sequence[tuple[Key, float]]], weights: Mapping[str, float]) -> dict[Key, float]:
+    if not weights:
+        return {}
+    mean = sum(weights.values()) / len(weights)
+    greatest = sum(weight / mean for weight in weights.values()) / (_RRF_K + 1)
+    scores: dict[Key, float] = {}
+    for name in sorted(weights):
+        for position, (key, _) in enumerate(channels[name], start=1):
+            scores[key] = scores.get(key, 0.0) + weights[name] / mean / (_RRF_K + position) / greatest
+    return scores
+
+
+def _min_max(channels: Mapping[str, Sequence[tuple[Key, float]]], weights: Mapping[str, float]) -> dict[Key, float]:
+    total = sum(weights.values())
+    scores: dict[Key, float] = {}
+    for name in sorted(weights):
+        members = channels[name]
+        if not members:
+            continue
+        highest = members[0][1]
+        # The range starts at 0, or below it where a channel can be negative: the last member of a pool is evidence
+        # still, and must not be worth the same as a member that the channel did not find.
+        lowest = min(0.0, members[-1][1])
+        span = highest - lowest
+        share = weights[name] / total
+        for key, score in members:
+            scores[key] = scores.get(key, 0.0) + share * ((score - lowest) / span if span > 0.0 else 1.0)
+    return scores
+
+
+def _with_neighbours(
+    scores: Mapping[Key, float], neighbours: Iterable[tuple[Key, float]], pool: Pool, weight: float
+) -> dict[Key, float]:
+    raised = dict(scores)
+    for key, _ in neighbours:
+        best = max((scores[source] for source in pool.neighbours[key] if source in scores), default=0.0)
+        if best > 0.0:
+            raised[key] = raised.get(key, 0.0) + weight * best
+    top = max(raised.values(), default=0.0)
+    return {key: score / top for key, score in raised.items()} if top > 1.0 else raised
+
+
+def deal(groups: Sequence[Sequence[Hit]], ceiling: int) -> list[list[Hit]]:
+    """Deal *ceiling* places round-robin over the groups, in their order, and return each group's share."""
+    counts = [0] * len(groups)
+    left = min(ceiling, sum(map(len, groups)))
+    while left > 0:
+        for number, group in enumerate(groups):
+            if left > 0 and counts[number] < len(group):
+                counts[number] += 1
+                left -= 1
+    return [list(group[:count]) for group, count in zip(groups, counts, strict=True)]
+
+
+def merge(groups: Iterable[Iterable[Hit]]) -> list[Hit]:
+    """Return the hits of all groups by fused score, ties by address."""
+    return sorted((hit for group in groups for hit in group), key=lambda hit: (-hit.score, address_key(hit.address)))
+
+
+def interleave(families: Mapping[str, Sequence[Sequence[Hit]]]) -> list[Hit]:
+    """Return the hits of each family's scopes in turn by rank, then of the families in turn by rank.
+
+    Families come as memory, topic-memory, experience, then the others by name.
+    """
+    order = sorted(families, key=lambda name: (_place(name), name))
+    lanes = [_in_turn(families[name]) for name in order]
+    return _in_turn(lanes)
+
+
+def _place(family: str) -> int:
+    return _KNOWN_FAMILIES.index(family) if family in _KNOWN_FAMILIES else len(_KNOWN_FAMILIES)
+
+
+def _in_turn(lanes: Sequence[Sequence[Hit]]) -> list[Hit]:
+    return [hit for row in zip_longest(*lanes) for hit in row if hit is not None]

@@ -1,0 +1,109 @@
+"""Recall policies: what is admitted, how channels are fused, and how far a family reaches.
+
+A policy is in force on every call.  It is frozen and versioned; its digest is recorded beside its id, so that two
+deployments can tell whether they mean the same thing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
+
+import attrs
+
+from powerctx_core.errors import InvalidRequest
+from powerctx_core.types import AdmissionFloor
+
+__all__ = ["COMPATIBLE", "POLICIES", "POWERCTX", "RecallPolicy", "policy_named"]
+
+
+def _plain(_: type, __: attrs.Attribute[object], value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+@attrs.define(frozen=True, kw_only=True, slots=False)
+class RecallPolicy:
+    """How pools become candidates.
+
+    Attributes:
+        floor: round-0 floor.
+        expansion_floors: floors of the rounds that a gate may add.
+        fusion: ``rrf`` or ``score``.
+        weights: channel -> weight.
+        neighbour_weight: share of a member's score that its thread neighbours get; 0 asks for none.
+        neighbour_members: how many ranked members bring neighbours.
+        ceiling: candidates per searchable family over all scopes; ``None`` takes each family's own.
+        pool: members per channel; ``None`` takes each family's own.
+        wide_pool: members per channel when more than 16 items may be delivered.
+        entry_limit: entries over all families; ``None`` leaves it to ``max_items``.
+        interleaved: deliver scopes and families in turn by rank instead of by fused score.
+    """
+
+    policy_id: str
+    floor: AdmissionFloor
+    expansion_floors: tuple[AdmissionFloor, ...]
+    fusion: str
+    weights: Mapping[str, float] = attrs.field(factory=lambda: MappingProxyType({"fts": 1.0, "vector": 1.0}))
+    neighbour_weight: float = 0.0
+    neighbour_members: int = 32
+    ceiling: int | None = None
+    pool: int | None = None
+    wide_pool: int | None = None
+    entry_limit: int | None = None
+    interleaved: bool = False
+
+    @cached_property
+    def digest(self) -> str:
+        """``sha256:`` of the policy's fields as compact JSON with sorted keys."""
+        values = attrs.asdict(self, value_serializer=_plain)
+        encoded = json.dumps(values, sort_keys=True, separators=(",", ":"), default=dict)
+        return "sha256:" + hashlib.sha256(encoded.encode()).hexdigest()
+
+    def pool_size(self, own: int, max_items: int) -> int:
+        """Return the pool size per channel of a family whose own is *own*."""
+        if self.pool is None:
+            return own
+        if self.wide_pool is not None and max_items > 16:
+            return self.wide_pool
+        return self.pool
+
+
+COMPATIBLE = RecallPolicy(
+    policy_id="powercontext.recall.v2",
+    floor=AdmissionFloor(coverage=0.25, matched=2, cosine=0.30),
+    expansion_floors=(AdmissionFloor(cosine=0.15), AdmissionFloor(cosine=0.10)),
+    fusion="rrf",
+    entry_limit=8,
+    interleaved=True,
+)
+"""The source system's rules, kept bit for bit."""
+
+POWERCTX = RecallPolicy(
+    policy_id="powerctx.recall.v1",
+    floor=AdmissionFloor(idf_mass=0.20, relevance=0.0),
+    expansion_floors=(AdmissionFloor(idf_mass=0.10), AdmissionFloor(idf_mass=0.0)),
+    fusion="score",
+    ceiling=64,
+    pool=64,
+    wide_pool=128,
+)
+"""Our own rules and the default."""
+
+POLICIES: Mapping[str, RecallPolicy] = MappingProxyType({policy.policy_id: policy for policy in (POWERCTX, COMPATIBLE)})
+
+
+def policy_named(policy_id: str) -> RecallPolicy:
+    """Return the policy of that id.
+
+    Raises:
+        InvalidRequest: there is none; the message lists what there is.
+    """
+    try:
+        return POLICIES[policy_id]
+    except KeyError:
+        raise InvalidRequest(
+            f"policy {policy_id!r} is not installed; installed are {', '.join(POLICIES)}.", field="policy"
+        ) from None

@@ -1,0 +1,135 @@
+"""What hooks yield: one frozen record type for each hook.
+
+A record names a part and says how to make it.  ``factory`` is a callable or ``"package.module:Name"``, which is
+imported when the part is first used, so that listing plugins costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from powerctx_core.ports import Capability
+
+__all__ = [
+    "AdmissionSpec",
+    "CommandSpec",
+    "EmbedderSpec",
+    "Factory",
+    "FamilySpec",
+    "NoSettings",
+    "ProviderSpec",
+    "RendererSpec",
+    "SinkSpec",
+    "StoreSpec",
+    "TokenEstimatorSpec",
+]
+
+Factory = str | Callable[..., Any]
+
+
+@attrs.frozen
+class NoSettings:
+    """The settings of a part that has none."""
+
+
+@attrs.frozen(kw_only=True)
+class _Spec:
+    """What every record holds.
+
+    Attributes:
+        name: kebab-case, unique per hook.
+        factory: makes the part; see the subclass for its arguments.
+        settings: frozen attrs class of the part's settings, read from ``[parts.<name>]``.
+        about: one line for ``powerctx plugins``.
+    """
+
+    name: str
+    factory: Factory
+    settings: type = NoSettings
+    about: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class FamilySpec(_Spec):
+    """A kind of evidence.  ``factory(spec, settings)`` returns a :class:`powerctx_core.ports.Family`.
+
+    Attributes:
+        title: for headings.
+        identity: names of the family's own identity fields beside the address.
+        searchable: takes part in retrieval by query.
+        searched: ``current`` or ``current+references``.
+        ceiling: candidates over all scopes under the compatible policy.
+        pool: pool size per channel under the compatible policy.
+        entries: entries delivered under the compatible policy.
+        layer: layer of items that declare none.
+        admission: name of an :class:`AdmissionSpec`.
+    """
+
+    title: str = ""
+    identity: tuple[str, ...] = ()
+    searchable: bool = True
+    searched: str = "current+references"
+    ceiling: int = 8
+    pool: int = 32
+    entries: int = 8
+    layer: str = "L1"
+    admission: str = "floor"
+
+
+@attrs.frozen(kw_only=True)
+class AdmissionSpec(_Spec):
+    """An admission rule.  ``factory(settings)`` returns a :class:`powerctx_core.ports.AdmissionRule`."""
+
+
+@attrs.frozen(kw_only=True)
+class ProviderSpec(_Spec):
+    """A source of candidates.  ``factory(settings)`` returns a :class:`powerctx_core.ports.Provider`."""
+
+
+@attrs.frozen(kw_only=True)
+class RendererSpec(_Spec):
+    """A text form.  ``factory(settings)`` returns a :class:`powerctx_core.ports.Renderer`."""
+
+
+@attrs.frozen(kw_only=True)
+class StoreSpec(_Spec):
+    """A backend.  ``factory(url, settings)`` returns a :class:`powerctx_core.ports.Store`.
+
+    Attributes:
+        schemes: URL schemes that choose it, unique over all stores.
+        capabilities: what it can do.
+        example: a URL for help texts.
+    """
+
+    schemes: tuple[str, ...]
+    capabilities: frozenset[Capability] = frozenset()
+    example: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class EmbedderSpec(_Spec):
+    """A source of vectors.  ``factory(settings)`` returns a :class:`powerctx_core.ports.Embedder`."""
+
+
+@attrs.frozen(kw_only=True)
+class TokenEstimatorSpec(_Spec):
+    """A token price list.  ``factory(settings)`` returns a :class:`powerctx_core.ports.TokenEstimator`.
+
+    Attributes:
+        exact: counts as the model's own tokenizer does.
+    """
+
+    exact: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class SinkSpec(_Spec):
+    """An observer.  ``factory(settings)`` returns a :class:`powerctx_core.ports.Sink`."""
+
+
+@attrs.frozen(kw_only=True)
+class CommandSpec(_Spec):
+    """A command or group of the ``powerctx`` program.  ``factory()`` returns a ``click.Command`` of that name."""

@@ -1,0 +1,1 @@
+"""Renderers: pieces of text, each ending in a newline."""

@@ -1,0 +1,278 @@
+"""Requests and responses of the public calls.
+
+A request checks itself when it is made; every entry point (Python, command line, HTTP) builds these same objects, so
+there is one validator.  Responses are frozen values; :mod:`powerctx_core.wire` gives their serialised form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from powerctx_core.errors import InvalidRequest
+from powerctx_core.types import (
+    SCOPE_ID_BYTES,
+    Address,
+    AdmissionCounts,
+    Filters,
+    Hit,
+    check_identifier,
+)
+
+__all__ = [
+    "DEFAULT_MAX_BYTES",
+    "MAX_BYTES",
+    "MAX_ITEMS",
+    "MAX_REFERENCES",
+    "MIN_BYTES",
+    "PREPARED_SCHEMA",
+    "QUERY_CHARACTERS",
+    "Diagnostics",
+    "FindRequest",
+    "Found",
+    "PrepareRequest",
+    "PreparedContext",
+    "SelectedItem",
+]
+
+QUERY_CHARACTERS = 8192
+MAX_REFERENCES = 31
+MIN_BYTES, MAX_BYTES, DEFAULT_MAX_BYTES = 512, 32768, 8000
+MIN_TOKENS, MAX_TOKENS = 64, 32000
+MAX_ITEMS, DEFAULT_MAX_ITEMS = 64, 8
+FIND_LIMIT, FIND_LIMIT_MAX = 10, 1000
+PREPARED_SCHEMA = "powercontext.prepared-context.v1"
+TIME_FIELDS = ("created", "updated", "event")
+
+
+def _whole(field: str, value: object, low: int, high: int) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high):
+        raise InvalidRequest(f"{field} is {value!r}; it must be a whole number from {low} to {high}.", field=field)
+
+
+def _query(value: object) -> None:
+    if not isinstance(value, str):
+        raise InvalidRequest(f"query must be a string, not {type(value).__name__}.", field="query")
+    if len(value) > QUERY_CHARACTERS:
+        raise InvalidRequest(
+            f"query has {len(value)} characters; at most {QUERY_CHARACTERS} are allowed.", field="query"
+        )
+    if not value.strip():
+        raise InvalidRequest("query must not be blank.", field="query")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(
+                f"query holds a lone surrogate at character {error.start}, which is not text; remove it.",
+                field="query",
+            ) from None
+
+
+def _names(field: str, value: Any, *, limit: int | None = None) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(name, str) for name in value):
+        raise InvalidRequest(f"{field} must be a list of strings.", field=field)
+    if limit is not None and len(value) > limit:
+        raise InvalidRequest(f"{field} has {len(value)} entries; at most {limit} are allowed.", field=field)
+    if len(set(value)) != len(value):
+        raise InvalidRequest(f"{field} names something twice.", field=field)
+    return tuple(value)
+
+
+def _scopes(scope_id: object, references: Any) -> tuple[str, ...]:
+    check_identifier("scope_id", scope_id, SCOPE_ID_BYTES)
+    names = _names("references", references, limit=MAX_REFERENCES)
+    for name in names:
+        check_identifier("references", name, SCOPE_ID_BYTES)
+    # The current scope is searched anyway; naming it again must not search it twice.
+    return tuple(name for name in names if name != scope_id)
+
+
+def _named(field: str, value: object, *, optional: bool = False) -> None:
+    if value is None and optional:
+        return
+    if not isinstance(value, str) or not value:
+        raise InvalidRequest(f"{field} must be the name of an installed part.", field=field)
+
+
+@attrs.define(frozen=True, kw_only=True, slots=False)
+class PrepareRequest:
+    """Ask for prepared context.
+
+    Args:
+        query: 1..8192 characters, not blank.
+        scope_id: current scope.
+        references: at most 31 further scopes to read.
+        families: kinds of evidence; the setting ``recall.families`` when absent.
+        renderer: name of an installed renderer.
+        max_bytes: 512..32768 UTF-8 bytes; 8000 when no size budget is given.
+        max_tokens, max_chars: further size budgets; every given one holds.
+        max_items: 1..64.
+        policy: id of an installed recall policy; the setting ``recall.policy`` when absent.
+
+    Raises:
+        InvalidRequest: a field is outside its limits; ``error.field`` names it.
+    """
+
+    query: str
+    scope_id: str
+    references: tuple[str, ...] = ()
+    families: tuple[str, ...] | None = None
+    renderer: str = "prepared"
+    max_bytes: int | None = None
+    max_tokens: int | None = None
+    max_chars: int | None = None
+    max_items: int = DEFAULT_MAX_ITEMS
+    policy: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _query(self.query)
+        object.__setattr__(self, "references", _scopes(self.scope_id, self.references))
+        if self.families is not None:
+            object.__setattr__(self, "families", _names("families", self.families))
+            if not self.families:
+                raise InvalidRequest("families is empty; name at least one or leave it out.", field="families")
+        _named("renderer", self.renderer)
+        _named("policy", self.policy, optional=True)
+        _whole("max_bytes", self.max_bytes, MIN_BYTES, MAX_BYTES)
+        _whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
+        _whole("max_chars", self.max_chars, MIN_BYTES // 4, MAX_BYTES)
+        if self.max_items is None:
+            raise InvalidRequest(f"max_items must be a whole number from 1 to {MAX_ITEMS}.", field="max_items")
+        _whole("max_items", self.max_items, 1, MAX_ITEMS)
+        if self.max_bytes is None and self.max_tokens is None and self.max_chars is None:
+            object.__setattr__(self, "max_bytes", DEFAULT_MAX_BYTES)
+
+
+@attrs.define(frozen=True, kw_only=True, slots=False)
+class FindRequest:
+    """Ask for related items, as a flat list without bodies.
+
+    Args:
+        limit: 1..1000 entries.
+        tags: all of them must be present.
+        since, until: aware datetimes, ``since <= t < until`` on *time_field* (``created``, ``updated``, ``event``).
+        category: only this category.
+
+    Raises:
+        InvalidRequest: a field is outside its limits; ``error.field`` names it.
+    """
+
+    query: str
+    scope_id: str
+    references: tuple[str, ...] = ()
+    families: tuple[str, ...] | None = None
+    limit: int = FIND_LIMIT
+    tags: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    time_field: str = "updated"
+    category: str | None = None
+    policy: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        _query(self.query)
+        object.__setattr__(self, "references", _scopes(self.scope_id, self.references))
+        if self.families is not None:
+            object.__setattr__(self, "families", _names("families", self.families))
+            if not self.families:
+                raise InvalidRequest("families is empty; name at least one or leave it out.", field="families")
+        _whole("limit", self.limit, 1, FIND_LIMIT_MAX)
+        object.__setattr__(self, "tags", _names("tags", self.tags))
+        for field in ("since", "until"):
+            value = getattr(self, field)
+            if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+                raise InvalidRequest(f"{field} must be a date and time with a zone.", field=field)
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise InvalidRequest("since must be before until.", field="since")
+        if self.time_field not in TIME_FIELDS:
+            raise InvalidRequest(
+                f"time_field {self.time_field!r} is not one of {', '.join(TIME_FIELDS)}.", field="time_field"
+            )
+        if self.category is not None and (not isinstance(self.category, str) or not self.category):
+            raise InvalidRequest("category must be a non-empty string.", field="category")
+        _named("policy", self.policy, optional=True)
+
+    @property
+    def filters(self) -> Filters:
+        """The restrictions that the store applies."""
+        return Filters(
+            tags=self.tags, since=self.since, until=self.until, time_field=self.time_field, category=self.category
+        )
+
+
+@attrs.frozen(kw_only=True)
+class SelectedItem:
+    """One delivered entry.
+
+    Attributes:
+        rendered_bytes: UTF-8 bytes of its piece of the content.
+        truncated: its body was cut.
+    """
+
+    address: Address
+    rendered_bytes: int
+    truncated: bool
+
+
+@attrs.frozen(kw_only=True)
+class Diagnostics:
+    """What happened, without any stored text.
+
+    Attributes:
+        outcome: ``delivered``, ``no_content``, ``no_match``, ``below_threshold``, ``budget``, ``deadline`` or
+            ``source_error``.
+        partial: something did not answer in time; *late* names it.
+        request_id: for correlation in logs.
+        policy: recall policy in force.
+        modes: family -> what ran (``fts``, ``vector``, ``hybrid``, ``none``), over its scopes.
+        counts: members before and after admission, per family and scope.
+        terms_used, terms_total: query terms used by retrieval, and distinct ones in the query.
+        omitted: reason -> number of candidates that were not delivered.
+        items: every delivered entry.
+    """
+
+    outcome: str
+    request_id: str
+    policy: str
+    partial: bool = False
+    late: tuple[str, ...] = ()
+    modes: tuple[tuple[str, str], ...] = ()
+    counts: tuple[AdmissionCounts, ...] = ()
+    terms_used: int = 0
+    terms_total: int = 0
+    omitted: tuple[tuple[str, int], ...] = ()
+    items: tuple[SelectedItem, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class PreparedContext:
+    """The answer of ``prepare``; its serialised form has exactly the keys schema, status, content, content_bytes.
+
+    Attributes:
+        status: ``ready`` (non-blank content) or ``empty`` (content ``None``, 0 bytes).
+        content: text to give to the model, as it is.
+        content_bytes: its exact UTF-8 length.
+    """
+
+    status: str
+    content: str | None
+    content_bytes: int
+    diagnostics: Diagnostics = attrs.field(repr=False)
+    schema: str = PREPARED_SCHEMA
+
+    @property
+    def selected(self) -> tuple[Address, ...]:
+        """Addresses in the order delivered."""
+        return tuple(item.address for item in self.diagnostics.items)
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """The answer of ``find``: hits, best first."""
+
+    hits: tuple[Hit, ...]
+    diagnostics: Diagnostics = attrs.field(repr=False)

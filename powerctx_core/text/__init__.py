@@ -1,0 +1,1 @@
+"""Text: analysis into terms, token estimates, safe cutting."""

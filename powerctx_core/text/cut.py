@@ -1,0 +1,112 @@
+"""Safe truncation: at grapheme boundaries, preferably after a sentence, looking only near the cut."""
+
+from __future__ import annotations
+
+import re
+
+from powerctx_core.types import ABSTRACT_BYTES, HEAD_BYTES
+
+__all__ = ["ELLIPSIS", "cut_to_bytes", "cut_to_chars", "derived_abstract", "head"]
+
+ELLIPSIS = "…"
+_SENTENCE_SHARE = 0.75
+# A sentence ends behind its closing quotes; Latin full stops need white space behind them so that 3.14 stays whole.
+# Looking behind and never giving back keep a long row of full stops linear.
+_SENTENCE = re.compile(r"""(?:(?<![.!?])[.!?]++["'”’)\]]*+(?=\s)|[。！？…‼⁇]+["'”’」』）】]*|\n)""")
+_NUMBERED = re.compile(r"\d{1,9}[.)]\s+")
+_SAFE = re.compile(r"[\x20-\x7e\u3040-\u3096\u30a1-\u30fa\u4e00-\u9fff][\x20-\x7e\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff]")
+_CLOSING = 16
+# Between the two characters of such a pair there is a boundary, whatever stands around them.
+_CERTAIN = (
+    r"(?r)[\p{GCB=Other}\p{GCB=LV}\p{GCB=LVT}\p{GCB=SpacingMark}][\p{GCB=Other}\p{GCB=LV}\p{GCB=LVT}]"
+    r"|(?r)\p{GCB=Extend}[\x20-\x7e\u00c0-\u02ff\u0391-\u0482\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
+)
+# A run of flags up to here, and what is attached to its last letter: flags are pairs counted from the run's start.
+_FLAGS = r"(?r)(\p{GCB=RI}{2,})[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*"
+
+
+def _grapheme_floor(text: str, end: int) -> int:
+    """Return the largest grapheme boundary <= *end*, looking back only to the nearest certain one."""
+    if end >= len(text):
+        return len(text)
+    if end <= 0:
+        return 0
+    if _SAFE.match(text, end - 1):
+        return end
+    import regex  # noqa: PLC0415 - 20 ms, and only needed when something is cut at a difficult place
+
+    if flags := regex.match(_FLAGS, text, pos=0, endpos=end + 1):
+        first, last = flags.start(1), flags.end(1) - 1
+        boundary = last - (last - first) % 2
+        return boundary if boundary > first else _grapheme_floor(text, first)
+    certain = regex.search(_CERTAIN, text, pos=0, endpos=end)
+    boundary = certain.start() + 1 if certain else 0
+    for match in regex.finditer(r"\X", text, pos=boundary):
+        if match.end() > end:
+            break
+        boundary = match.end()
+    return boundary
+
+
+def cut_to_chars(text: str, limit: int, *, sentences: bool = True) -> str:
+    """Return the longest prefix of at most *limit* characters that ends at a grapheme boundary.
+
+    A sentence end in the last quarter of it is preferred when *sentences* is true.  The marker of the cut is the
+    caller's to add.
+    """
+    if limit >= len(text):
+        return text
+    end = _grapheme_floor(text, max(0, limit))
+    if sentences and end > 0:
+        best, least = 0, int(end * _SENTENCE_SHARE)
+        for match in _SENTENCE.finditer(text, max(0, least - _CLOSING), min(len(text), end + 1)):
+            if least <= match.end() <= end:
+                best = match.end()
+        if best:
+            end = _grapheme_floor(text, best)
+    return _without_trailing_space(text, end)
+
+
+def _without_trailing_space(text: str, end: int) -> str:
+    kept = len(text[:end].rstrip())
+    while kept != end:
+        # A space can be part of the grapheme before it (after an Arabic number sign).
+        end = _grapheme_floor(text, kept)
+        kept = len(text[:end].rstrip())
+    return text[:end]
+
+
+def _chars_in_bytes(text: str, limit: int) -> int:
+    if text.isascii():
+        return min(limit, len(text))
+    return len(text[: max(0, limit)].encode()[: max(0, limit)].decode(errors="ignore"))
+
+
+def cut_to_bytes(text: str, limit: int, *, sentences: bool = True) -> str:
+    """Do what :func:`cut_to_chars` does, with a limit in UTF-8 bytes."""
+    return cut_to_chars(text, _chars_in_bytes(text, limit), sentences=sentences)
+
+
+def head(text: str) -> str:
+    """Return the first at most 4096 UTF-8 bytes of *text*, cut between characters."""
+    if len(text) * 4 <= HEAD_BYTES:
+        return text
+    return text[: _chars_in_bytes(text, HEAD_BYTES)]
+
+
+def derived_abstract(text: str) -> str:
+    """Return the abstract of an item that has none: its first heading or sentence, at most 447 UTF-8 bytes."""
+    start = text.lstrip()[: 2 * ABSTRACT_BYTES]
+    heading = start.split("\n", 1)[0].lstrip("#").strip() if start.startswith("#") else ""
+    if heading:
+        start = heading
+    else:
+        number = _NUMBERED.match(start)
+        match = _SENTENCE.search(start, number.end() if number else 1)
+        end = _grapheme_floor(start, match.end()) if match else 0
+        if 0 < end <= ABSTRACT_BYTES:
+            start = start[:end]
+    start = start.rstrip()
+    if len(start.encode()) <= ABSTRACT_BYTES:
+        return start
+    return cut_to_bytes(start, ABSTRACT_BYTES - len(ELLIPSIS.encode()), sentences=False) + ELLIPSIS
