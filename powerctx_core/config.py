@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import attrs
 
-from powerctx_core.errors import ConfigError, redacted_url
-from powerctx_core.wire import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert, redacted
+from powerctx_core.errors import ConfigError, redacted, redacted_url
+from powerctx_core.wire.strict import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert
 
 __all__ = [
     "Effective",
@@ -97,7 +97,7 @@ class Settings:
     sinks: tuple[str, ...] = ()
     tokens: TokenSettings = TokenSettings()
     recall: RecallSettings = RecallSettings()
-    parts: Mapping[str, Mapping[str, Any]] = attrs.field(default=_EMPTY, repr=lambda parts: repr(sorted(parts)))
+    parts: Mapping[str, Mapping[str, object]] = attrs.field(default=_EMPTY, repr=lambda parts: repr(sorted(parts)))
     origins: Mapping[str, str] = attrs.field(default=_EMPTY, repr=False, eq=False, metadata={HIDDEN: True})
 
 
@@ -231,11 +231,14 @@ def _set(tree: dict[str, Any], keys: Keys, value: Any) -> None:
         if not isinstance(below, dict):
             below = tree[key] = {}
         tree = below
-    tree[keys[-1]] = value
+    if not (value == {} and isinstance(tree.get(keys[-1]), dict)):  # an empty table takes nothing away
+        tree[keys[-1]] = value
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[Keys, Any, str]]:
-    plain, sections = {"store", "plugins", "sinks"}, {"tokens", "recall", "parts"}
+    defaults = {field.name: field.default for field in attrs.fields(Settings) if not field.metadata.get(HIDDEN)}
+    sections = {name for name, default in defaults.items() if name == "parts" or attrs.has(type(default))}
+    plain = defaults.keys() - sections
     for variable in sorted(environ):
         if not variable.startswith(PREFIX):
             continue
@@ -246,8 +249,8 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[Keys, Any, s
                 keys = ("parts", keys[1].replace("_", "-"), *keys[2:])
             yield keys, RawText(value), f"env {variable}"
         elif name in plain:
-            # An empty list of plugins is safe mode; an empty URL is what shells leave behind.
-            if value or name != "store":
+            # An empty list of plugins is safe mode; an empty text is what shells leave behind.
+            if value or name == "plugins" or isinstance(defaults[name], tuple):
                 yield (name,), RawText(value), f"env {variable}"
         elif name in sections:
             raise ConfigError(f"{variable} is not a setting; a setting of this section is {variable}__<NAME>.")
@@ -367,6 +370,7 @@ def show(effective: Effective) -> list[tuple[str, str, str]]:
     return [
         (".".join(keys), _shown(keys, value), effective.settings.origins.get(".".join(keys), "default"))
         for keys, value in values.items()
+        if value != {}
     ]
 
 

@@ -64,7 +64,7 @@ class Context:
             if not isinstance(item, Item):
                 raise InvalidRequest(f"put takes Item values, not {type(item).__name__}.", field="items")
         for family in {item.family for item in batch}:
-            self.host.spec("powerctx_families", family)
+            self.host.spec("powerctx_families", family, field="family")
         return list(self.store.catalogue.put(batch))
 
     def get(self, uri: str | Address) -> Revision:
@@ -171,11 +171,15 @@ def open(
     allow = plugins if plugins is not None else effective.plugins
     host = Host.compose(effective, allow=allow, extra=extra)
     chosen = url or effective.store or config.default_store_url()
-    store = host.open_store(chosen)
     try:
-        return Context(host, store, effective, chosen)
+        store = host.open_store(chosen)
+        try:
+            return Context(host, store, effective, chosen)
+        except BaseException:
+            store.close()
+            raise
     except BaseException:
-        store.close()
+        host.close()
         raise
 
 

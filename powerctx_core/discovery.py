@@ -16,12 +16,11 @@ import attrs
 import pluggy
 
 from powerctx_core import hookspecs
-from powerctx_core.errors import PluginError
+from powerctx_core.errors import PluginError, redacted
 from powerctx_core.hookspecs import API, GROUP, HOOKS
 from powerctx_core.ports import Capability
 from powerctx_core.records import FamilySpec, StoreSpec
 from powerctx_core.types import LAYERS
-from powerctx_core.wire import redacted
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -242,7 +241,7 @@ def take_records(manager: pluggy.PluginManager, loaded: Loaded) -> Loaded | Fail
         _check_hooks(manager, loaded.plugin)
         # The number keeps two plugins of one name apart.
         registered = manager.register(
-            loaded.plugin, f"{loaded.distribution}:{loaded.name}#{len(manager.get_plugins())}"
+            loaded.plugin, f"{loaded.distribution}:{loaded.name}#{len(manager.list_name_plugin())}"
         )
         records = {
             caller.name: _records(caller.name, implementation.function)
@@ -266,6 +265,8 @@ def take_records(manager: pluggy.PluginManager, loaded: Loaded) -> Loaded | Fail
 def _check_hooks(manager: pluggy.PluginManager, plugin: object) -> None:
     if inspect.isclass(plugin):
         raise _Invalid(f"its entry point names the class {plugin.__name__}; name a module or an instance")
+    if any(each is plugin for _, each in manager.list_name_plugin()):
+        raise _Invalid("what its entry point names is loaded already, by another entry point; remove one")
     hooks = 0
     for name in dir(plugin):
         options = manager.parse_hookimpl_opts(plugin, name)

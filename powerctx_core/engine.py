@@ -71,7 +71,7 @@ class Engine:
             PlanInvariantError: a renderer broke its contract.
             StoreError: the store failed.
         """
-        renderer = self.host.part("powerctx_renderers", request.renderer)
+        renderer = self.host.part("powerctx_renderers", request.renderer, field="renderer")
         policy = self._policy(request.policy)
         specs = self._families(request.families)
         estimator = None
@@ -119,7 +119,7 @@ class Engine:
     def _families(self, names: Sequence[str] | None) -> list[FamilySpec]:
         specs = []
         for name in names or self.settings.recall.families:
-            spec = self.host.spec("powerctx_families", name)
+            spec = self.host.spec("powerctx_families", name, field="families")
             if not isinstance(spec, FamilySpec) or not spec.searchable:
                 raise InvalidRequest(f"family {name!r} is not searched by query.", field="families")
             specs.append(spec)

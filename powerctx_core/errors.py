@@ -20,6 +20,7 @@ __all__ = [
     "PowerctxError",
     "StoreError",
     "StoreUnavailable",
+    "redacted",
     "redacted_url",
 ]
 
@@ -72,10 +73,16 @@ class PlanInvariantError(PowerctxError):
     """The planner or a renderer broke one of its promises; a wrong pack is never delivered instead."""
 
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=://)[^/@\s]+@")
-_SECRET_PARAMETER = re.compile(r"(?i)([?&;][^=&;]*(?:pass|token|secret|key|auth|credential)[^=&;]*=)[^&;]*")
+# Up to the last "@" before path, query or fragment: a password may hold "@" itself.
+_CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]*@")
+_SECRET_PARAMETER = re.compile(r"(?i)([?&;][^=&;\s]*(?:pass|token|secret|key|auth|credential)[^=&;\s]*=)[^&;\s]*")
 
 
 def redacted_url(url: str) -> str:
     """Return *url* with user info and secret-looking query parameters replaced by ``***``."""
     return _SECRET_PARAMETER.sub(r"\1***", _CREDENTIALS.sub("***@", url))
+
+
+def redacted(message: str) -> str:
+    """Return *message* with the secrets of every URL in it replaced by ``***``."""
+    return re.sub(r"\S+", lambda word: redacted_url(word[0]) if "://" in word[0] else word[0], message)

@@ -37,11 +37,11 @@ from powerctx_core.errors import (
     PowerctxError,
     StoreError,
     StoreUnavailable,
+    redacted,
     redacted_url,
 )
 from powerctx_core.ports import Store
 from powerctx_core.records import StoreSpec
-from powerctx_core.wire import redacted
 
 __all__ = ["Host", "PluginStatus"]
 
@@ -210,7 +210,7 @@ class Host:
             return slot.value
         part = self._part(hook, name, field)
         if hook == "powerctx_stores":
-            raise CapabilityError(f"A store is opened by its URL; use open_store({part.record.example!r}).")
+            raise CapabilityError(f"A store is opened by its URL; use open_store('{part.record.schemes[0]}://…').")
         with self._lock:
             slot = self._slots.setdefault((hook, name), _Slot())
         with slot.lock:
@@ -284,9 +284,8 @@ class Host:
                     f"Plugin {name!r} is switched off; run POWERCTX_PLUGINS={plugin.name} powerctx check {plugin.name}."
                 )
             if isinstance(plugin, Failed):
-                raise PluginError(f"{plugin.name} ({plugin.provider}) is {plugin.state}: {plugin.reason}.") from (
-                    plugin.error
-                )
+                who = f"{plugin.name} ({plugin.provider})" if plugin.provider else plugin.name
+                raise PluginError(f"{who} is {plugin.state}: {plugin.reason}.") from plugin.error
             for hook, records in plugin.records.items():
                 for record in records:
                     part = _Part(hook, record, plugin)
@@ -366,9 +365,8 @@ class Host:
         factory = self._factory(part)
         if part.hook == "powerctx_commands":
             return factory
-        settings = self._settings(part)
         try:
-            value = factory(*arguments, settings)
+            value = factory(*arguments, self._settings(part))
             check_part(part.hook, value)
         except (PluginError, ConfigError, CapabilityError, StoreError):
             raise
@@ -407,7 +405,12 @@ class Host:
             if name == record.name and hook != part.hook
             for field in attrs.fields(other.record.settings)
         }
-        return part_settings(record.settings, self.settings, record.name, frozenset(foreign))
+        try:
+            return part_settings(record.settings, self.settings, record.name, frozenset(foreign))
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise _broken(part, "has settings that cannot be read", error) from error
 
     def _status(self, plugin: Loaded | Failed | Disabled) -> PluginStatus:
         state, reason, records = plugin.state, plugin.reason, getattr(plugin, "records", {})

@@ -45,45 +45,26 @@ _SEQUENCE_BITS = 32
 """A key is ``shelf number << 32 | sequence``, so that a key alone leads to its shelf."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class _Row:
     """One revision with all that is computed when it is written."""
 
     key: Key
-    address: Address
     item: Item
     digest: bytes
     terms: Mapping[str, int]
-    length: int
-    abstract: str
-    head: str
-    body_bytes: int
+    details: RawCandidate
+
+    # Metadata is copied on the way out, so that nothing a reader does to it reaches the store.
 
     def candidate(self) -> RawCandidate:
-        item = self.item
-        assert item.created_at is not None  # noqa: S101 - a stored item has its times
-        assert item.updated_at is not None  # noqa: S101
-        return RawCandidate(
-            address=self.address,
-            length=self.length,
-            kind=item.kind,
-            category=item.category,
-            title=item.title,
-            abstract=self.abstract,
-            head=self.head,
-            body_bytes=self.body_bytes,
-            overview_bytes=len((item.overview or "").encode()),
-            tags=item.tags,
-            created_at=item.created_at,
-            updated_at=item.updated_at,
-            event_time=item.event_time,
-            thread=item.thread,
-            position=item.position,
-            confidence=item.confidence,
-            layer=item.layer,
-            origin=item.origin,
-            metadata=MappingProxyType(copy.deepcopy(dict(item.meta))),
-        )
+        if not self.item.meta:
+            return self.details
+        return attrs.evolve(self.details, metadata=MappingProxyType(copy.deepcopy(dict(self.item.meta))))
+
+    def revision(self, state: str) -> Revision:
+        item = attrs.evolve(self.item) if self.item.meta else self.item
+        return Revision(address=self.details.address, item=item, state=state)
 
 
 @attrs.frozen
@@ -94,11 +75,10 @@ class _Artifact:
     retired: bool
 
     def revisions(self) -> tuple[Revision, ...]:
-        states = ["superseded"] * (len(self.rows) - 1) + ["retired" if self.retired else "current"]
-        # evolve() copies the metadata, so that nothing a reader does to it reaches the store.
-        return tuple(
-            Revision(address=row.address, item=attrs.evolve(row.item) if row.item.meta else row.item, state=state)
-            for row, state in zip(self.rows, states, strict=True)
+        *older, newest = self.rows
+        return (
+            *(row.revision("superseded") for row in older),
+            newest.revision("retired" if self.retired else "current"),
         )
 
 
@@ -137,16 +117,15 @@ class _Shelf:
         elif artifact.retired:
             outcome = "revived"
         elif rows[-1].digest == digest:
-            return PutResult(address=rows[-1].address, outcome="unchanged")
+            return PutResult(address=rows[-1].details.address, outcome="unchanged")
         else:
             outcome = "updated"
             self._remove(rows[-1])
-        first = rows[0].item.created_at if rows else now
-        item = attrs.evolve(item, created_at=item.created_at or first, updated_at=item.updated_at or now)
-        row = self._row(item, Address(item.scope_id, item.family, artifact_id, len(rows) + 1), digest)
+        created_at = item.created_at or (rows[0].details.created_at if rows else now)
+        row = self._row(item, Address(item.scope_id, item.family, artifact_id, len(rows) + 1), digest, created_at, now)
         self._add(row)
         self.artifacts[artifact_id] = _Artifact((*rows, row), retired=False)
-        return PutResult(address=row.address, outcome=outcome)
+        return PutResult(address=row.details.address, outcome=outcome)
 
     def retire(self, artifact_id: str) -> bool:
         """Take an artifact out of retrieval; whether it was current."""
@@ -166,24 +145,35 @@ class _Shelf:
             self._remove(artifact.rows[-1])
         return len(artifact.rows)
 
-    def _row(self, item: Item, address: Address, digest: bytes) -> _Row:
+    def _row(self, item: Item, address: Address, digest: bytes, created_at: datetime, now: datetime) -> _Row:
         self.sequence += 1
         terms = analyse(analysed_text(item.title, item.text, item.category, item.tags))
-        return _Row(
-            key=self.number << _SEQUENCE_BITS | self.sequence,
+        details = RawCandidate(
             address=address,
-            item=item,
-            digest=digest,
-            terms=terms,
             length=sum(terms.values()),
+            kind=item.kind,
+            category=item.category,
+            title=item.title,
             abstract=derived_abstract(item.text) if item.abstract is None else item.abstract,
             head=head(item.text),
             body_bytes=len(item.text.encode()),
+            overview_bytes=len((item.overview or "").encode()),
+            tags=item.tags,
+            created_at=created_at,
+            updated_at=item.updated_at or now,
+            event_time=item.event_time,
+            thread=item.thread,
+            position=item.position,
+            confidence=item.confidence,
+            layer=item.layer,
+            origin=item.origin,
         )
+        item = attrs.evolve(item, created_at=created_at, updated_at=details.updated_at)
+        return _Row(self.number << _SEQUENCE_BITS | self.sequence, item, digest, terms, details)
 
     def _add(self, row: _Row) -> None:
         self.current[row.key] = row
-        self.length += row.length
+        self.length += row.details.length
         for term, occurrences in row.terms.items():
             self._mine(self.postings, "term", term)[row.key] = occurrences
         if row.item.thread is not None and row.item.position is not None:
@@ -191,7 +181,7 @@ class _Shelf:
 
     def _remove(self, row: _Row) -> None:
         del self.current[row.key]
-        self.length -= row.length
+        self.length -= row.details.length
         for term in row.terms:
             self._drop(self.postings, "term", term, row.key)
         if row.item.thread is not None and row.item.position is not None:
@@ -268,7 +258,7 @@ class _MemorySnapshot:
             for key, occurrences in shelf.postings.get(term, {}).items():
                 matched.setdefault(key, {})[term] = occurrences
         hits = tuple(
-            LexicalHit(key, shelf.current[key].address.artifact_id, found, shelf.current[key].length)
+            LexicalHit(key, shelf.current[key].details.address.artifact_id, found, shelf.current[key].details.length)
             for key, found in matched.items()
             if _passes(shelf.current[key].item, request.filters)
         )
@@ -299,10 +289,10 @@ class _MemorySnapshot:
                 continue
             # Equal positions are told apart by artifact id, so that before and after are always defined.
             thread = sorted(
-                (position, shelf.current[other].address.artifact_id, other)
+                (position, shelf.current[other].details.address.artifact_id, other)
                 for other, position in shelf.threads[row.item.thread].items()
             )
-            place = bisect_left(thread, (row.item.position, row.address.artifact_id, key))
+            place = bisect_left(thread, (row.item.position, row.details.address.artifact_id, key))
             result[key] = tuple(entry[2] for entry in thread[max(0, place - 1) : place + 2] if entry[2] != key)
         return result
 
@@ -324,10 +314,10 @@ class _MemorySnapshot:
         rows = [
             row
             for row in shelf.current.values()
-            if _passes(row.item, request.filters) and _below(row.address.artifact_id, request.prefix)
+            if _passes(row.item, request.filters) and _below(row.details.address.artifact_id, request.prefix)
         ]
         # Two stable sorts: the second keeps the order by artifact id among equal times; items without a time are last.
-        rows.sort(key=lambda row: row.address.artifact_id)
+        rows.sort(key=lambda row: row.details.address.artifact_id)
         rows.sort(key=lambda row: _time(row.item, request.filters) or datetime.min.replace(tzinfo=UTC), reverse=True)
         return tuple(row.candidate() for row in rows[: max(0, request.limit)])
 

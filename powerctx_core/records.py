@@ -132,4 +132,4 @@ class SinkSpec(_Spec):
 
 @attrs.frozen(kw_only=True)
 class CommandSpec(_Spec):
-    """A command or group of the ``powerctx`` program.  ``factory()`` returns a ``click.Command`` of that name."""
+    """A command or group of the ``powerctx`` program.  ``factory`` is (or names) the ``click.Command`` itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -21,11 +22,13 @@ class Backend:
     Attributes:
         open: opens the store that lives in a directory; the same directory is the same store where it is durable.
         lacks: what tests may ask for by the marker ``needs`` and do not get here.
+        variant_of: another backend with other settings, for tests that are marked ``variants``.
     """
 
     name: str
     open: Callable[[Path], Store]
     lacks: frozenset[Capability] = frozenset()
+    variant_of: str | None = None
 
 
 def open_memory(place: Path) -> Store:
@@ -33,10 +36,10 @@ def open_memory(place: Path) -> Store:
     return MemoryStore("memory://", NoSettings())
 
 
-def open_sqlite(place: Path) -> Store:
+def open_sqlite(place: Path, **settings: int) -> Store:
     """Open a file; without the plugin the tests that want it fail."""
-    module = import_module("powerctx_sqlite.store")
-    return module.open_store(f"sqlite:///{place}/x.db", NoSettings())
+    make = import_module("powerctx_sqlite.settings").SqliteSettings
+    return import_module("powerctx_sqlite.store").open_store(f"sqlite:///{place}/x.db", make(**settings))
 
 
 BACKENDS = {
@@ -44,6 +47,8 @@ BACKENDS = {
     for backend in [
         Backend("memory", open_memory, lacks=frozenset({Capability.DURABLE, Capability.MULTI_PROCESS})),
         Backend("sqlite", open_sqlite),
+        # Lets the engine rank from the first item on, which it otherwise does in large partitions only.
+        Backend("sqlite-ranked", partial(open_sqlite, rank_above=0), variant_of="sqlite"),
     ]
 }
 DEFAULT = ["memory", "sqlite"]
@@ -60,23 +65,34 @@ def chosen(config: pytest.Config) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker of capabilities."""
-    config.addinivalue_line("markers", "needs(capability): only on backends that have it; the header says which lack it")
+    """Declare the markers."""
+    config.addinivalue_line(
+        "markers", "needs(capability): only on backends that have it; the header says which lack it"
+    )
+    config.addinivalue_line("markers", "variants: also on the variants of every backend")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say which backends run, and why tests of theirs are deselected."""
-    lines = [f"backends: {', '.join(chosen(config))}"]
-    for name in chosen(config):
-        if lacks := sorted(BACKENDS[name].lacks):
-            lines.append(f"deselected: tests on {name} that need {' or '.join(lacks)}, which it does not have")
-    return lines
+    names = chosen(config)
+    lacking = {name: sorted(BACKENDS[name].lacks) for name in names if BACKENDS[name].lacks}
+    return [
+        f"backends: {', '.join(names)}",
+        *(
+            f"deselected: what needs {' or '.join(lacks)}, which {name} does not have"
+            for name, lacks in lacking.items()
+        ),
+    ]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that asks for a backend once on each."""
-    if "backend" in metafunc.fixturenames:
-        metafunc.parametrize("backend", chosen(metafunc.config), indirect=True)
+    if "backend" not in metafunc.fixturenames:
+        return
+    names = chosen(metafunc.config)
+    if metafunc.definition.get_closest_marker("variants"):
+        names = [*names, *(backend.name for backend in BACKENDS.values() if backend.variant_of in names)]
+    metafunc.parametrize("backend", list(dict.fromkeys(names)), indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -5,34 +5,25 @@ from __future__ import annotations
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.options import Invocation, common
+from powerctx_core.cli.options import Invocation, common, examples
 
 __all__ = ["config"]
 
 
-@click.group
+@click.group(epilog=examples("powerctx config show"))
 def config() -> None:
     """Show the settings in force and where they come from.
 
     Options beat POWERCTX_* variables, these beat powerctx.toml (searched from the working directory upward, then in the
     user's configuration folder), that beats the defaults.
-
-    \b
-    Example:
-        powerctx config show
     """
 
 
-@config.command
+@config.command(epilog=examples("powerctx config show --json"))
 @common
 @click.pass_obj
-def show(invocation: Invocation) -> None:
-    """Print every effective value and where it came from; secrets are masked.
-
-    \b
-    Example:
-        powerctx config show --json
-    """
+def show(invocation: Invocation, /) -> None:
+    """Print every effective value and where it came from; secrets are masked."""
     from powerctx_core.config import show as rows
 
     values = rows(invocation.effective())
@@ -42,16 +33,11 @@ def show(invocation: Invocation) -> None:
         output.table(("setting", "value", "from"), values)
 
 
-@config.command
+@config.command(epilog=examples("powerctx config path"))
 @common
 @click.pass_obj
-def path(invocation: Invocation) -> None:
-    """Print the path of the settings file in force; without one, say where it would be looked for.
-
-    \b
-    Example:
-        powerctx config path
-    """
+def path(invocation: Invocation, /) -> None:
+    """Print the path of the settings file in force; without one, say where it would be looked for."""
     file = invocation.effective().file
     if invocation.json:
         output.emit_json({"path": None if file is None else str(file)})

@@ -6,14 +6,14 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import attrs
 import click
 
 from powerctx_core.cli import output
 from powerctx_core.cli.ingest import Intake
-from powerctx_core.cli.options import Invocation, common
+from powerctx_core.cli.options import Invocation, common, examples
 from powerctx_core.cli.progress import Bar
 from powerctx_core.errors import CapabilityError, StoreError
 
@@ -47,30 +47,27 @@ class Answer:
     milliseconds: float
 
 
-@click.command
+@click.command(epilog=examples("powerctx demo", "powerctx demo --json"))
 @common
 @click.pass_obj
-def demo(invocation: Invocation) -> None:
+def demo(invocation: Invocation, /) -> None:
     """Show it on the packaged sample, English and Chinese: ingest, three questions, and why these answers.
 
     The store is a temporary SQLite file that is deleted afterwards; nothing of yours is read or written.
-
-    \b
-    Example:
-        powerctx demo
-        powerctx demo --json
     """
     from powerctx_core import sample
 
     questions = [record for record in _records(sample.questions().read_text("utf-8")) if record.get("demo")]
-    with tempfile.TemporaryDirectory(prefix="powerctx-demo-", ignore_cleanup_errors=True) as folder:
-        with _opened(invocation, Path(folder) / "demo.db") as ctx:
-            started = time.perf_counter()
-            stored = _ingest(ctx)
-            seconds = time.perf_counter() - started
-            if not invocation.json:
-                output.emit(f"{stored} items ingested in {seconds:.2f} s, from {sample.SCOPE}")
-            answers = [_answer(ctx, record) for record in questions]
+    with (
+        tempfile.TemporaryDirectory(prefix="powerctx-demo-", ignore_cleanup_errors=True) as folder,
+        _opened(invocation, Path(folder) / "demo.db") as ctx,
+    ):
+        started = time.perf_counter()
+        stored = _ingest(ctx)
+        seconds = time.perf_counter() - started
+        if not invocation.json:
+            output.emit(f"{stored} items ingested in {seconds:.2f} s, from {sample.SCOPE}")
+        answers = [_answer(ctx, record) for record in questions]
     if invocation.json:
         output.emit_json([_serialised(answer) for answer in answers])
         return
@@ -109,7 +106,7 @@ def _ingest(ctx: Context) -> int:
     with source.open("rb") as file, Bar("ingesting the sample", 0, sizes=True) as bar:
         intake = Intake(ctx, bar.note)
         families = frozenset(ctx.host.names("powerctx_families"))
-        for entry in Reader(families=families, progress=bar.advance).records(file, "items.jsonl"):
+        for entry in Reader(families=families, progress=bar.advance).records(cast("BinaryIO", file), "items.jsonl"):
             if isinstance(entry, BadLine):
                 intake.refuse(entry)
             else:

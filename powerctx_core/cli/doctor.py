@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from urllib.parse import unquote
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.options import Invocation, common
+from powerctx_core.cli.options import Invocation, common, examples
 from powerctx_core.cli.progress import Bar
 from powerctx_core.errors import PowerctxError, redacted_url
 
@@ -20,16 +19,11 @@ __all__ = ["doctor", "index"]
 LOW_SPACE = 100 << 20
 
 
-@click.command
+@click.command(epilog=examples("powerctx doctor --store sqlite:///notes.db"))
 @common
 @click.pass_obj
-def doctor(invocation: Invocation) -> None:
-    """Check the store in force, the plugins and the disk; exit 1 when something is wrong.
-
-    \b
-    Example:
-        powerctx doctor --store sqlite:///notes.db
-    """
+def doctor(invocation: Invocation, /) -> None:
+    """Check the store in force, the plugins and the disk; exit 1 when something is wrong."""
     from powerctx_core.config import default_store_url
 
     settings = invocation.effective().settings
@@ -75,41 +69,28 @@ def _store(invocation: Invocation, facts: dict[str, str], problems: list[str]) -
 
 
 def _disk(url: str, facts: dict[str, str], problems: list[str]) -> None:
-    """Add free space and permissions where the store is a file."""
+    """Add the free space where the store is a file and has not said it itself."""
     scheme, _, rest = url.partition("://")
     name = unquote(rest.partition("?")[0]).removeprefix("/")
-    if not scheme.startswith("sqlite") or not name or name == ":memory:":
+    if "free space" in facts or not scheme.startswith("sqlite") or not name:
         return
-    file = Path(name)
-    folder = next((each for each in (file, *file.absolute().parents) if each.is_dir()), None)
-    if folder is None:
-        return
-    free = shutil.disk_usage(folder).free
-    facts["free space"] = f"{free / (1 << 30):.1f} GiB"
-    if free < LOW_SPACE:
-        problems.append(f"only {free >> 20} MiB are free in {folder}; make room.")
-    if file.exists():
-        facts["file"] = f"{file.absolute()}, {file.stat().st_size:,} bytes, mode {file.stat().st_mode & 0o777:03o}"
-        if not os.access(file, os.W_OK):
-            problems.append(f"{file} cannot be written by you; correct its permissions.")
-    else:
-        facts["file"] = f"{file.absolute()}, not there yet: the first write makes it"
-    if not os.access(folder, os.W_OK):
-        problems.append(f"{folder} cannot be written by you; correct its permissions or pass another --store.")
+    file = Path(name).absolute()
+    folder = next((each for each in (file, *file.parents) if each.is_dir()), None)
+    if folder is not None:
+        free = shutil.disk_usage(folder).free
+        facts["free space"] = f"{free / (1 << 30):.1f} GiB in {folder}"
+        if free < LOW_SPACE:
+            problems.append(f"only {free >> 20} MiB are free in {folder}; make room.")
 
 
-@click.command
+@click.command(epilog=examples("powerctx index --rebuild"))
 @click.option("--rebuild", is_flag=True, help="Analyse all items anew; it can be interrupted and taken up again.")
 @common
 @click.pass_obj
-def index(invocation: Invocation, *, rebuild: bool) -> None:
+def index(invocation: Invocation, /, *, rebuild: bool) -> None:
     """Analyse all stored items anew, after a change of the text analysis.
 
     Without --rebuild only print what the index holds.
-
-    \b
-    Example:
-        powerctx index --rebuild
     """
     with invocation.open() as ctx:
         partitions = ctx.partitions()
@@ -117,7 +98,7 @@ def index(invocation: Invocation, *, rebuild: bool) -> None:
         done = 0
         if rebuild:
             with Bar("analysing", total) as bar:
-                for done in ctx.reindex():  # noqa: B007 (the last one is reported below)
+                for done in ctx.reindex():
                     bar.show(done)
         held: Mapping[str, int] = {f"{each.scope_id} {each.family}": number for each, number in partitions.items()}
     if invocation.json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.options import Invocation, common
+from powerctx_core.cli.options import Invocation, common, examples
 from powerctx_core.cli.progress import Bar
 from powerctx_core.errors import InvalidRequest
 
@@ -35,6 +36,7 @@ class Intake:
 
     Attributes:
         stored, unchanged, bad: items and lines so far.
+        retired: parts of earlier versions of documents.
         scopes: scopes of what was read.
     """
 
@@ -42,12 +44,14 @@ class Intake:
         self.stored = 0
         self.unchanged = 0
         self.bad = 0
+        self.retired = 0
         self.scopes: set[str] = set()
         self._ctx = ctx
         self._report = report
         self._batch = batch
         self._waiting: list[Item] = []
         self._characters = 0
+        self._documents: list[tuple[str, str, str, int]] = []
 
     def add(self, item: Item) -> None:
         """Take an item; it is stored with its batch."""
@@ -83,12 +87,45 @@ class Intake:
         self.stored += len(results) - unchanged
         self.scopes.update(item.scope_id for item in items)
 
+    def document(self, last: Item, artifact_id: str, parts: int) -> None:
+        """Note that a document is read: one item (0 parts), or parts of which *last* is the last."""
+        self._documents.append((last.scope_id, last.family, artifact_id, parts))
+
+    def retire_leftovers(self) -> None:
+        """Retire what an earlier, longer version of the documents left behind, or the other form of splitting."""
+        if not self._documents:
+            return
+
+        def uri(document: tuple[str, str, str, int], part: int) -> str:
+            scope_id, family, artifact_id, _ = document
+            name = f"{artifact_id}#{part}" if part else artifact_id
+            return Address(scope_id, family, name, 1).stem
+
+        from powerctx_core.types import Address
+
+        split = [document for document in self._documents if document[3]]
+        self.retired += self._ctx.retire([uri(document, 0) for document in split]) if split else 0
+        more = self._ctx.retire([uri(document, document[3] + 1) for document in self._documents])
+        self.retired += more
+        if more:
+            for document in self._documents:
+                part = document[3] + 2
+                while self._ctx.retire([uri(document, part)]):
+                    self.retired += 1
+                    part += 1
+
     def drop(self) -> None:
         """Forget what is waiting."""
         self._waiting = []
 
 
-@click.command
+@click.command(
+    epilog=examples(
+        "powerctx ingest notes/ README.md --scope project:demo --split",
+        "powerctx ingest chat.jsonl --map conversation=memory,event=memory",
+        "jq -c '.items[]' export.json | powerctx ingest - --scope project:demo",
+    )
+)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--scope", metavar="SCOPE", help="Scope of documents, and of JSON lines that name none.")
 @click.option("--family", metavar="FAMILY", help="Store all as this family, whatever the lines say.")
@@ -106,8 +143,9 @@ class Intake:
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 @common
 @click.pass_obj
-def ingest(  # noqa: D417 (the options say what they are)
+def ingest(
     invocation: Invocation,
+    /,
     *,
     paths: tuple[str, ...],
     scope: str | None,
@@ -128,13 +166,7 @@ def ingest(  # noqa: D417 (the options say what they are)
 
     A line that is wrong is reported with its number, the rest goes in, and the exit code is 1. Running the same again
     changes nothing.
-
-    \b
-    Example:
-        powerctx ingest notes/ README.md --scope project:demo --split
-        powerctx ingest chat.jsonl --map conversation=memory,event=memory
-        jq -c '.items[]' export.json | powerctx ingest - --scope project:demo
-    """  # fmt: skip
+    """
     from powerctx_core.ingest import Reader, find_sources
 
     renamed = _mapping(mappings)
@@ -161,6 +193,7 @@ def ingest(  # noqa: D417 (the options say what they are)
             for source in listing.sources:
                 _take(intake, reader, source, families)
             intake.flush()
+            intake.retire_leftovers()
     _finish(invocation, intake, reader, listing)
 
 
@@ -174,7 +207,9 @@ def _take(intake: Intake, reader: Reader, source: Source, families: frozenset[st
     from powerctx_core.ingest import BadLine, UnknownFamily
 
     unknown: dict[str, BadLine] = {}
-    stdin = click.get_binary_stream("stdin") if source.path is None else None
+    stdin = sys.stdin.buffer if source.path is None else None
+    item: Item | None = None
+    count = 0
     for entry in reader.read(source, stdin=stdin):
         if isinstance(entry, UnknownFamily):
             if len(unknown) < FAMILIES_SHOWN:
@@ -184,15 +219,20 @@ def _take(intake: Intake, reader: Reader, source: Source, families: frozenset[st
         elif isinstance(entry, BadLine):
             intake.refuse(entry)
         else:
-            intake.add(entry)
+            item = entry
+            count += 1
+            intake.add(item)
+    if item is not None and source.kind != "records":
+        intake.document(item, source.artifact_id, count if reader.split else 0)
     if unknown:
         intake.drop()
         target = "memory" if "memory" in families else next(iter(sorted(families)), "memory")
         before = intake.stored + intake.unchanged
         kept = f"what was stored before it stays ({output.pieces(before, 'item')})" if before else "nothing was stored"
+        mapping = ",".join(f"{name}={target}" for name in unknown)
         raise InvalidRequest(
-            f"{next(iter(unknown.values()))} Installed: {', '.join(sorted(families)) or 'none'}. Pass --family {target} "
-            f"for all, or --map {','.join(f'{name}={target}' for name in unknown)}; {kept}."
+            f"{next(iter(unknown.values()))} Installed: {', '.join(sorted(families)) or 'none'}. "
+            f"Pass --family {target} for all, or --map {mapping}; {kept}."
         )
 
 
@@ -207,12 +247,15 @@ def _finish(invocation: Invocation, intake: Intake, reader: Reader, listing: Lis
         output.note(f"passed over, of unknown kind: {kinds}")
     if reader.empty:
         output.note(f"passed over, without text: {output.pieces(reader.empty, 'file')}")
+    if intake.retired:
+        output.note(f"retired, of earlier versions: {output.pieces(intake.retired, 'item')}")
     if invocation.json:
         output.emit_json(
             {
                 "stored": intake.stored,
                 "unchanged": intake.unchanged,
                 "bad": intake.bad,
+                "retired": intake.retired,
                 "scopes": sorted(intake.scopes),
                 "passed_over": dict(Counter(listing.skipped)) | ({"empty": reader.empty} if reader.empty else {}),
             }
@@ -241,8 +284,9 @@ def _check_scope(scope: str | None, listing: Listing) -> None:
 def _check_families(installed: frozenset[str], family: str | None, renamed: Mapping[str, str]) -> None:
     for option, name in [("--family", family), *(("--map", name) for name in renamed.values())]:
         if name is not None and name not in installed:
+            known = ", ".join(sorted(installed))
             raise InvalidRequest(
-                f"{option}: family {name!r} is declared by no installed part; installed: {', '.join(sorted(installed))}. "
+                f"{option}: family {name!r} is declared by no installed part; installed: {known}. "
                 "Pass one of them, as in --family memory or --map conversation=memory."
             )
 

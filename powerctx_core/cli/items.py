@@ -7,23 +7,19 @@ import sys
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.options import Invocation, common
+from powerctx_core.cli.options import Invocation, common, examples
 
 __all__ = ["forget", "history", "read"]
 
 
-@click.command
+@click.command(epilog=examples('powerctx read "powerctx://project%3Ademo/memory/adr-0017@1"'))
 @click.argument("uri")
 @common
 @click.pass_obj
-def read(invocation: Invocation, *, uri: str) -> None:
+def read(invocation: Invocation, /, *, uri: str) -> None:
     """Print the text of one item: the exact revision that URI names, or the latest without @revision.
 
     An exact revision stays readable after the item was changed or retired. With --json all its fields.
-
-    \b
-    Example:
-        powerctx read "powerctx://project%3Ademo/memory/adr-0017@1"
     """
     from powerctx_core import wire
 
@@ -35,17 +31,12 @@ def read(invocation: Invocation, *, uri: str) -> None:
         output.text(revision.item.text)
 
 
-@click.command
+@click.command(epilog=examples('powerctx history "powerctx://project%3Ademo/memory/adr-0017"'))
 @click.argument("uri")
 @common
 @click.pass_obj
-def history(invocation: Invocation, *, uri: str) -> None:
-    """List the revisions of one item, oldest first.
-
-    \b
-    Example:
-        powerctx history "powerctx://project%3Ademo/memory/adr-0017"
-    """
+def history(invocation: Invocation, /, *, uri: str) -> None:
+    """List the revisions of one item, oldest first."""
     from powerctx_core import wire
 
     with invocation.open() as ctx:
@@ -69,21 +60,21 @@ def history(invocation: Invocation, *, uri: str) -> None:
     )
 
 
-@click.command
+@click.command(
+    epilog=examples(
+        'powerctx forget "powerctx://project%3Ademo/memory/adr-0017"',
+        'powerctx forget --purge --yes "powerctx://project%3Ademo/memory/secret"',
+    )
+)
 @click.argument("uris", metavar="URI...", nargs=-1, required=True)
 @click.option("--purge", is_flag=True, help="Delete all revisions for good instead.")
 @click.option("--yes", is_flag=True, help="Do not ask before --purge.")
 @common
 @click.pass_obj
-def forget(invocation: Invocation, *, uris: tuple[str, ...], purge: bool, yes: bool) -> None:
+def forget(invocation: Invocation, /, *, uris: tuple[str, ...], purge: bool, yes: bool) -> None:
     """Take items out of retrieval at once; their exact revisions stay readable.
 
     A revision in a URI has no meaning here: the whole item is meant. When one URI names nothing, nothing is done.
-
-    \b
-    Example:
-        powerctx forget "powerctx://project%3Ademo/memory/adr-0017"
-        powerctx forget --purge --yes "powerctx://project%3Ademo/memory/secret"
     """
     with invocation.open() as ctx:
         revisions = sum(len(ctx.history(uri)) for uri in dict.fromkeys(uris))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.host import Host
 
-__all__ = ["Invocation", "common", "listed", "query_text", "recall_options"]
+__all__ = ["Invocation", "common", "examples", "listed", "query_text", "recall_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -92,6 +93,11 @@ def common(function: F) -> F:
     return function
 
 
+def examples(*lines: str) -> str:
+    """Return the end of a help text: commands as they are typed."""
+    return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
+
+
 def recall_options(function: F) -> F:
     """Add what ``prepare`` and ``find`` share."""
     for option in (
@@ -120,7 +126,7 @@ def query_text(value: str) -> str:
     """
     if value != "-":
         return value
-    data = click.get_binary_stream("stdin").read(1 << 20)
+    data = sys.stdin.buffer.read(1 << 20)
     try:
         return data.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:

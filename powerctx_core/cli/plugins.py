@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.options import Invocation, common
-from powerctx_core.errors import PluginError, redacted_url
+from powerctx_core.cli.options import Invocation, common, examples
+from powerctx_core.errors import PluginError, redacted
 
 if TYPE_CHECKING:
     from powerctx_core.host import PluginStatus
@@ -19,19 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["check", "plugins"]
 
 
-@click.command
+@click.command(epilog=examples("powerctx plugins", "POWERCTX_PLUGINS=sqlite powerctx plugins --json"))
 @common
 @click.pass_obj
-def plugins(invocation: Invocation) -> None:
+def plugins(invocation: Invocation, /) -> None:
     """List every installed plugin: distribution, version, state and parts.
 
-    A plugin that failed is listed with its reason; POWERCTX_PLUGINS="" switches all but the core's own parts off, a list
-    of names allows only these.
-
-    \b
-    Example:
-        powerctx plugins
-        POWERCTX_PLUGINS=sqlite powerctx plugins --json
+    A plugin that failed is listed with its reason. POWERCTX_PLUGINS="" switches all but the core's own parts off, a
+    list of names allows only these.
     """
     host = invocation.host()
     report = host.report()
@@ -49,24 +44,19 @@ def plugins(invocation: Invocation) -> None:
         output.note(problem)
 
 
-@click.command
+@click.command(epilog=examples("powerctx check sqlite"))
 @click.argument("name")
 @common
 @click.pass_obj
-def check(invocation: Invocation, *, name: str) -> None:
-    """Load everything of the plugin NAME (or distribution NAME); on failure show the whole traceback and exit 1.
-
-    \b
-    Example:
-        powerctx check sqlite
-    """
+def check(invocation: Invocation, /, *, name: str) -> None:
+    """Load everything of the plugin NAME (or distribution NAME); on failure show the whole traceback and exit 1."""
     host = invocation.host()
     try:
         loaded = host.check(name)
     except PluginError as error:
         cause = error.__cause__
         if cause is not None and not invocation.debug:  # with --debug the chain is printed anyway
-            sys.stderr.write(redacted_url("".join(traceback.format_exception(cause))))
+            sys.stderr.write(redacted("".join(traceback.format_exception(cause))))
         raise
     if invocation.json:
         output.emit_json([_status(status) for status in loaded])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.options import Invocation, common
+from powerctx_core.cli.options import Invocation, common, examples
 from powerctx_core.errors import ConfigError, InvalidRequest, PluginError, PowerctxError, redacted_url
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ def _host(ctx: click.Context) -> Host | None:
 def _usage(error: click.ClickException) -> str:
     message = error.format_message()
     if isinstance(error, click.UsageError) and error.ctx is not None:
-        message = f"{message.rstrip('.')}. See `{error.ctx.command_path} --help`."
+        end = "" if message.endswith(("?", ".")) else "."
+        message = f"{message}{end} See `{error.ctx.command_path} --help`."
     return message
 
 
@@ -179,7 +180,11 @@ def _close_stdout() -> None:
     cls=Program,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Settings: powerctx.toml, POWERCTX_* and options; `powerctx config show` prints those in force.",
+    epilog=examples(
+        "powerctx demo",
+        "powerctx ingest notes/ --scope project:demo",
+        'powerctx prepare "Why did we choose SQLite?" --scope project:demo',
+    ),
 )
 @common
 @click.option("--version", is_flag=True, help="Print the version and exit.")
@@ -187,11 +192,7 @@ def _close_stdout() -> None:
 def program(ctx: click.Context, *, version: bool) -> None:
     """Data in, context out: give a model what you know that matters, within a budget, and see why.
 
-    \b
-    Example:
-        powerctx demo
-        powerctx ingest notes/ --scope project:demo
-        powerctx prepare "Why did we choose SQLite?" --scope project:demo
+    Settings come from options, POWERCTX_* variables and powerctx.toml; `powerctx config show` prints those in force.
     """
     if version:
         import importlib.metadata

@@ -6,8 +6,6 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-import click
-
 from powerctx_core.cli import output
 
 if TYPE_CHECKING:
@@ -69,4 +67,4 @@ class Bar:
             output.note(message)
         else:
             self._progress.console.print(output.plain(message), markup=False, highlight=False, soft_wrap=True)
-            click.get_text_stream("stderr").flush()
+            self._progress.console.file.flush()

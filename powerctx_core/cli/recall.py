@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.options import Invocation, common, listed, query_text, recall_options
+from powerctx_core.cli.options import Invocation, common, examples, listed, query_text, recall_options
 from powerctx_core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -21,7 +21,12 @@ __all__ = ["advice", "find", "prepare"]
 SCOPES_SHOWN = 5
 
 
-@click.command
+@click.command(
+    epilog=examples(
+        'powerctx prepare "Why did we choose SQLite?" --scope project:demo --max-bytes 4000',
+        'echo "部署在哪一天？" | powerctx prepare - --scope project:demo --reference company',
+    )
+)
 @click.argument("query")
 @click.option("--max-bytes", metavar="N", type=int, help="512..32768 UTF-8 bytes; 8000 when no size is given.")
 @click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens, estimated.")
@@ -31,23 +36,20 @@ SCOPES_SHOWN = 5
 @recall_options
 @common
 @click.pass_obj
-def prepare(invocation: Invocation, *, query: str, scope: str, families: str | None, **more: Any) -> None:
+def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str | None, **more: Any) -> None:
     """Print context for QUERY on standard output, and one line about it on standard error.
 
     `-` reads the query from standard input. Every given budget holds. When there is nothing to deliver, standard output
     stays empty, the line says why and what to do, and the exit code is 0. With --json standard output is exactly the
     response.
-
-    \b
-    Example:
-        powerctx prepare "Why did we choose SQLite?" --scope project:demo --max-bytes 4000
-        echo "部署在哪一天？" | powerctx prepare - --scope project:demo --reference company
     """
     from powerctx_core import wire
     from powerctx_core.requests import PrepareRequest
 
     request = PrepareRequest(query=query_text(query), scope_id=scope, **_given(families=listed(families), **more))
     with invocation.open() as ctx:
+        _check_names(ctx, "--renderer", "powerctx_renderers", [request.renderer])
+        _check_names(ctx, "--families", "powerctx_families", request.families or ())
         prepared = ctx.prepare(request)
         if invocation.json:
             output.emit_json(wire.to_json(prepared))
@@ -70,7 +72,7 @@ def prepare(invocation: Invocation, *, query: str, scope: str, families: str | N
     output.note(" · ".join(line))
 
 
-@click.command
+@click.command(epilog=examples('powerctx find "deploy on friday" --scope project:demo --limit 20 --since 2026-01-01'))
 @click.argument("query")
 @click.option("--limit", metavar="N", type=int, help="1..1000 entries; 10 when absent.")
 @click.option("--category", metavar="NAME", help="Only this category.")
@@ -83,6 +85,7 @@ def prepare(invocation: Invocation, *, query: str, scope: str, families: str | N
 @click.pass_obj
 def find(
     invocation: Invocation,
+    /,
     *,
     query: str,
     scope: str,
@@ -95,17 +98,19 @@ def find(
 
     `-` reads the query from standard input. `score` orders the hits of one call; `match` is the strength of the
     evidence, 0 to 1, comparable between calls.
-
-    \b
-    Example:
-        powerctx find "deploy on friday" --scope project:demo --limit 20 --since 2026-01-01
     """
     from powerctx_core import wire
     from powerctx_core.requests import FindRequest
 
-    times = {name: _time(name, value) for name, value in (("since", since), ("until", until)) if value is not None}
-    request = FindRequest(query=query_text(query), scope_id=scope, **times, **_given(families=listed(families), **more))
+    given = _given(
+        families=listed(families),
+        since=None if since is None else _time("since", since),
+        until=None if until is None else _time("until", until),
+        **more,
+    )
+    request = FindRequest(query=query_text(query), scope_id=scope, **given)
     with invocation.open() as ctx:
+        _check_names(ctx, "--families", "powerctx_families", request.families or ())
         found = ctx.find(request)
         if invocation.json:
             output.emit_json(wire.to_json(found))
@@ -152,6 +157,12 @@ def advice(ctx: Context, diagnostics: Diagnostics, scope_id: str, references: It
     else:
         why = "see `powerctx doctor`"
     return f"empty ({outcome}): {why}."
+
+
+def _check_names(ctx: Context, option: str, hook: str, names: Iterable[str]) -> None:
+    """Raise InvalidRequest for a name that no installed part has: on the command line that is bad usage."""
+    for name in names:
+        ctx.host.spec(hook, name, field=option)
 
 
 def _modes(diagnostics: Diagnostics) -> str:

@@ -33,7 +33,7 @@ def front_matter(text: str) -> tuple[str | None, str]:
 
 def markdown_title(text: str) -> str | None:
     """Return the first heading of *text*, or ``None``."""
-    return next((_title([path[-1]]) for path, _ in _sections(text) if path), None)
+    return next((_title([heading[1]]) for _, heading in _marked(text) if heading and heading[1]), None)
 
 
 def split_text(text: str, *, markdown: bool = False) -> Iterator[tuple[str | None, str]]:
@@ -53,11 +53,8 @@ def _title(path: list[str]) -> str | None:
     return cut_to_bytes(title, TITLE_BYTES, sentences=False) or None
 
 
-def _sections(text: str) -> Iterator[tuple[list[str], str]]:
-    """Yield (headings from the outermost to its own, text with its heading line) of each section of Markdown."""
-    path: list[tuple[int, str]] = []
-    lines: list[str] = []
-    filled = 0  # lines that are neither blank nor headings
+def _marked(text: str) -> Iterator[tuple[str, tuple[int, str, bool] | None]]:
+    """Yield each line of Markdown, and what it heads, if it does and stands in no fence."""
     fence = ""
     previous = ""
     for line in _LINE.findall(text):
@@ -71,6 +68,15 @@ def _sections(text: str) -> Iterator[tuple[list[str], str]]:
         else:
             heading = _heading(line, previous)
         previous = line
+        yield line, heading
+
+
+def _sections(text: str) -> Iterator[tuple[list[str], str]]:
+    """Yield (headings from the outermost to its own, text with its heading line) of each section of Markdown."""
+    path: list[tuple[int, str]] = []
+    lines: list[str] = []
+    filled = 0  # lines that are neither blank nor headings
+    for line, heading in _marked(text):
         if heading is None:
             lines.append(line)
             filled += not line.isspace()

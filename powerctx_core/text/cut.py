@@ -14,7 +14,9 @@ _SENTENCE_SHARE = 0.75
 # Looking behind and never giving back keep a long row of full stops linear.
 _SENTENCE = re.compile(r"""(?:(?<![.!?])[.!?]++["'”’)\]]*+(?=\s)|[。！？…‼⁇]+["'”’」』）】]*|\n)""")
 _NUMBERED = re.compile(r"\d{1,9}[.)]\s+")
-_SAFE = re.compile(r"[\x20-\x7e\u3040-\u3096\u30a1-\u30fa\u4e00-\u9fff][\x20-\x7e\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff]")
+_SAFE = re.compile(
+    r"[\x20-\x7e\u3040-\u3096\u30a1-\u30fa\u4e00-\u9fff][\x20-\x7e\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff]"
+)
 _CLOSING = 16
 # Between the two characters of such a pair there is a boundary, whatever stands around them.
 _CERTAIN = (
@@ -33,7 +35,7 @@ def _grapheme_floor(text: str, end: int) -> int:
         return 0
     if _SAFE.match(text, end - 1):
         return end
-    import regex  # noqa: PLC0415 - 20 ms, and only needed when something is cut at a difficult place
+    import regex  # 20 ms, and only needed when something is cut at a difficult place
 
     if flags := regex.match(_FLAGS, text, pos=0, endpos=end + 1):
         first, last = flags.start(1), flags.end(1) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -135,6 +136,34 @@ def powerctx_renderers():
         "failed",
         "schemes 'acme' is not a tuple",
     ),
+    "scheme-twice": (
+        "@hookimpl\ndef powerctx_stores(): yield StoreSpec(name='a', factory='a:B', schemes=('a', 'a'))",
+        "failed",
+        "powerctx_stores 'a': schemes names one twice",
+    ),
+    "capabilities": (
+        (
+            "@hookimpl\ndef powerctx_stores():\n"
+            " yield StoreSpec(name='a', factory='a:B', schemes=('a',), capabilities=frozenset({'lexical'}))"
+        ),
+        "failed",
+        "capabilities is not a frozenset of Capability: LEXICAL",
+    ),
+    "layer": (
+        "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', layer='L7')",
+        "failed",
+        "powerctx_families 'a': layer 'L7' is not one of L0, L1, L2, L3",
+    ),
+    "identity": (
+        "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', identity='path')",
+        "failed",
+        "identity is not a tuple of field names",
+    ),
+    "admission": (
+        "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', admission='')",
+        "failed",
+        "admission '' is not the name of an admission rule",
+    ),
     "ceiling": (
         "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', ceiling='9')",
         "failed",
@@ -191,6 +220,17 @@ def test_check_shows_the_original_error(site, name):
     assert type(cause).__name__ in ("RuntimeError", "SystemExit", "KeyError")
     assert cause.__traceback__ is not None
     assert reason in str(caught.value)
+
+
+def test_switched_off(site):
+    """A plugin that is switched off is named where a part is missed, and ``check`` says how to switch it on."""
+    host = Host.compose(allow=[])
+
+    with pytest.raises(CapabilityError, match=r"Switched off by POWERCTX_PLUGINS: (.*, )?good"):
+        host.spec("powerctx_renderers", "good-plain")
+    with pytest.raises(CapabilityError, match="run POWERCTX_PLUGINS=good powerctx check good"):
+        host.check("acme-good")
+    assert "good_plugin" not in sys.modules
 
 
 def test_unknown_part_mentions_failed_plugin(site):

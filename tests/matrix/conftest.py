@@ -61,7 +61,9 @@ class Database:
             revision = snapshot.latest(scope_id, family, artifact_id)
         return None if revision is None else revision.item
 
-    def history(self, artifact_id: str = "a", scope_id: str = "s", family: str = "memory") -> list[tuple[int, str, str]]:
+    def history(
+        self, artifact_id: str = "a", scope_id: str = "s", family: str = "memory"
+    ) -> list[tuple[int, str, str]]:
         """Return number, state and text of every revision."""
         with self.snapshot() as snapshot:
             revisions = snapshot.history(scope_id, family, artifact_id)

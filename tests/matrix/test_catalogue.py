@@ -234,9 +234,7 @@ def test_batch_sees_itself(db):
 
 def test_batch_of_partitions(db):
     """One batch may write to many scopes and families; results come in its order."""
-    items = [
-        db.item("a", "t", scope_id=scope, family=family) for scope in "sSt" for family in ("memory", "experience")
-    ]
+    items = [db.item("a", "t", scope_id=scope, family=family) for scope in "sSt" for family in ("memory", "experience")]
     results = db.catalogue.put(items)
 
     assert [result.address for result in results] == [Address(item.scope_id, item.family, "a", 1) for item in items]

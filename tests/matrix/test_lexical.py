@@ -6,7 +6,7 @@ from powerctx_core.ports import LexicalRequest
 from powerctx_core.text.terms import analyse, analyse_query
 from powerctx_core.types import Filters, Partition, QueryTerms
 
-pytestmark = pytest.mark.matrix
+pytestmark = [pytest.mark.matrix, pytest.mark.variants]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,9 @@ def test_finds(db, query, text):
     assert db.found(query) == {"it"}
 
 
-@pytest.mark.parametrize(("query", "text"), [("上海", "北京大学"), ("deploy", "depot"), ("cat", "concatenate"), ("a.c", "abc")])
+@pytest.mark.parametrize(
+    ("query", "text"), [("上海", "北京大学"), ("deploy", "depot"), ("cat", "concatenate"), ("a.c", "abc")]
+)
 def test_finds_nothing(db, query, text):
     """Other words are not found."""
     db.add("it", text)
@@ -121,14 +123,16 @@ def test_statistics_follow(db):
             held[name] = db.item(name, text)
         else:
             getattr(db, kind)(name)
-            del held[name]
+            held.pop(name, None)
         db.check_lexical("apple pear 北京 missing", list(held.values()))
 
 
 def test_filters_keep_statistics(db):
     """Filters restrict the members, never the statistics."""
     for number in range(6):
-        db.add(str(number), "apple", tags=("x",) if number < 2 else (), category=str(number % 2), updated_at=db.at(number))
+        db.add(
+            str(number), "apple", tags=("x",) if number < 2 else (), category=str(number % 2), updated_at=db.at(number)
+        )
     whole = db.lexical("apple")
     filters = [{"tags": ("x",)}, {"category": "1"}, {"since": db.at(4)}, {"until": db.at(1)}, {"tags": ("none",)}]
 

@@ -20,7 +20,25 @@ def test_order(db):
 
 def test_order_of_ids(db):
     """Ties are ordered by code point, whatever a locale says."""
-    names = ["a", "B", "Z", "z", "é", "e\u0301", "ö", "~", "0", "10", "9", "a b", "a-b", "a/b", "北", "\U0001f600", "\uff41"]
+    names = [
+        "a",
+        "B",
+        "Z",
+        "z",
+        "é",
+        "e\u0301",
+        "ö",
+        "~",
+        "0",
+        "10",
+        "9",
+        "a b",
+        "a-b",
+        "a/b",
+        "北",
+        "\U0001f600",
+        "\uff41",
+    ]
     for name in names:
         db.add(name, updated_at=db.at(1))
 
@@ -59,7 +77,9 @@ def test_current_only(db):
     db.add("b", "1", updated_at=db.at(5))
     db.add("a", "2", updated_at=db.at(1))
 
-    assert [(candidate.address.artifact_id, candidate.address.revision, candidate.head) for candidate in db.listing()] == [
+    assert [
+        (candidate.address.artifact_id, candidate.address.revision, candidate.head) for candidate in db.listing()
+    ] == [
         ("b", 1, "1"),
         ("a", 2, "2"),
     ]
@@ -71,7 +91,15 @@ def test_window(db, field):
     name = {"created": "created_at", "updated": "updated_at", "event": "event_time"}[field]
     for number in range(4):
         db.add(str(number), **{name: db.at(number * 1e-6)})
-    windows = {(1, 3): "21", (None, 1): "0", (3, None): "3", (1, 1): "", (2, 1): "", (None, None): "3210", (0, 4): "3210"}
+    windows = {
+        (1, 3): "21",
+        (None, 1): "0",
+        (3, None): "3",
+        (1, 1): "",
+        (2, 1): "",
+        (None, None): "3210",
+        (0, 4): "3210",
+    }
     found = {
         (since, until): "".join(
             db.listed(
@@ -198,7 +226,19 @@ def test_filters_see_the_newest(db):
 
 def test_prefix(db):
     """A prefix finds the artifact of that id and those below it; nothing in it is a pattern."""
-    names = ["docs", "docs/a", "docs/b/c", "docs0", "docs2/a", "Docs/a", "docs/", "doc", "d_cs/a", "d%/a", "docs\u0301/a"]
+    names = [
+        "docs",
+        "docs/a",
+        "docs/b/c",
+        "docs0",
+        "docs2/a",
+        "Docs/a",
+        "docs/",
+        "doc",
+        "d_cs/a",
+        "d%/a",
+        "docs\u0301/a",
+    ]
     for name in names:
         db.add(name, updated_at=db.at(1))
     wanted = {

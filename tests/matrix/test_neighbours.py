@@ -82,9 +82,7 @@ def test_asked_keys_only(db):
     partition, other = Partition("s", "memory"), Partition("other", "memory")
     with db.snapshot() as snapshot:
         requests = [LexicalRequest(partition=asked, query=analyse_query("word"), k=9) for asked in (partition, other)]
-        own, foreign = (
-            {hit.artifact_id: hit.key for hit in result.hits} for result in snapshot.lexical(requests)
-        )
+        own, foreign = ({hit.artifact_id: hit.key for hit in result.hits} for result in snapshot.lexical(requests))
         asked = (own["b"], own["b"], foreign["a"])
         found = snapshot.neighbours(NeighbourRequest(partition=partition, keys=asked))
 

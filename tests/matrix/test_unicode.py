@@ -10,9 +10,12 @@ from powerctx_core.types import ABSTRACT_BYTES, HEAD_BYTES, TEXT_BYTES
 pytestmark = pytest.mark.matrix
 
 PIECES = [
-    "北京大学", "資料庫", "ラーメン", "か\u3099", "도서관", "\u1100\u1161\u11a8", "क्षि", "שלום", "مرحبا", "\u202eabc\u202c",
-    "👩\u200d👩\u200d👧\u200d👦", "🇨🇳", "👍🏽", "e\u0301", "é", "\u0301", "\u2028", "\u2029", "\x85", "\ufeff", "\ufffe", "\uffff",
-    "\x00", "\x01", "\x1a", "\x1b[31m", "\x1f", "\x7f", "\r\n", "\r", "\n", "\t", "\x0b", "\x0c", " ", "\u3000", "\u00a0", "\u200b",
+    "北京大学", "資料庫", "ラーメン", "か\u3099", "도서관", "\u1100\u1161\u11a8", "क्षि", "שלום",
+    "مرحبا", "\u202eabc\u202c",
+    "👩\u200d👩\u200d👧\u200d👦", "🇨🇳", "👍🏽", "e\u0301", "é", "\u0301", "\u2028", "\u2029", "\x85",
+    "\ufeff", "\ufffe", "\uffff",
+    "\x00", "\x01", "\x1a", "\x1b[31m", "\x1f", "\x7f", "\r\n", "\r", "\n", "\t", "\x0b", "\x0c",
+    " ", "\u3000", "\u00a0", "\u200b",
     "'", '"', "\\", "\\u0000", "%", "\U0010ffff", "\U00020000", "a",
 ]  # fmt: skip
 TEXT = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
@@ -58,7 +61,9 @@ def test_round_trip(db, scope_id, name, fields):
     assert stored.digest == item.digest
     assert stored.text.encode() == item.text.encode()
     assert (candidate.head, candidate.body_bytes) == (item.text, len(item.text.encode()))
-    for field in "category title tags created_at updated_at event_time thread position confidence layer origin kind".split():
+    for (
+        field
+    ) in "category title tags created_at updated_at event_time thread position confidence layer origin kind".split():
         assert getattr(candidate, field) == getattr(item, field), field
     assert candidate.metadata == item.meta
     assert candidate.abstract == (derived_abstract(item.text) if item.abstract is None else item.abstract)

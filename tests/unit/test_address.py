@@ -45,7 +45,7 @@ def test_round_trip(address: Address) -> None:
 @given(ADDRESSES)
 @settings(max_examples=300, deadline=None)
 def test_standard_library(address: Address) -> None:
-    """The standard library finds scheme, authority and path, and nothing that it takes for a query, fragment, user or port."""
+    """The standard library finds scheme and path, and nothing that it takes for a query, fragment, user or port."""
     split = urlsplit(address.uri)
 
     assert split.scheme == "powerctx"

@@ -218,6 +218,16 @@ def test_folder_of_that_name_is_no_file(tmp_path):
     assert load({}, {}, tmp_path, tmp_path).file is None
 
 
+def test_empty_tables(read):
+    """An empty table says nothing, takes nothing away and has no row; an unknown one is still an error."""
+    effective = read("[recall]\npolicy = 'p'\n[tokens]\n[parts.x]\n", flags={"recall": {}})
+
+    assert "p" == effective.settings.recall.policy
+    assert 7 == len(show(effective))
+    with pytest.raises(ConfigError, match=r"\$\.tokns in"):
+        read("[tokns]")
+
+
 def test_nested_flags():
     """Settings given in a program may be nested tables or dotted names; lists and tuples are equal."""
     nested = structure({"recall": {"policy": "p", "families": ("a", "b")}, "parts": {"x": {"y": 1}}})
@@ -265,6 +275,7 @@ class Everything:
     path: Path | None = None
     inner: Inner = Inner()
     api_key: str = ""
+    anything: Any = None
 
 
 def part(read: Read, text: str | None = None, environ: Mapping[str, str] | None = None) -> Everything:
@@ -317,6 +328,7 @@ def test_types_of_part_settings(read, line, field, value):
         ("PATH", "/x", "path", Path("/x")),
         ("INNER__SIZE", "4", "inner", Inner(size=4)),
         ("INNER", "{size = 4}", "inner", Inner(size=4)),
+        ("ANYTHING", "4", "anything", "4"),
     ],
 )
 def test_types_from_the_environment(read, name, raw, field, value):
@@ -398,6 +410,12 @@ def test_missing_reference_of_an_unused_part(read):
     assert "'$file:/not/there' cannot be resolved: /not/there cannot be read (No such file or directory)" in str(
         caught.value
     )
+
+
+def test_missing_reference_of_any_type(read):
+    """A reference that leads nowhere is never handed over as text, whatever type is wanted."""
+    with pytest.raises(ConfigError, match="NOT_SET is not set"):
+        part(read, "[parts.my-part]\nanything = '$env:NOT_SET'")
 
 
 def test_missing_reference_of_the_store(read):

@@ -132,6 +132,16 @@ def test_two_objects_of_one_class():
     assert [(spec("a"),), (spec("b"),)] == [each.records["powerctx_renderers"] for each in (first, second)]
 
 
+def test_one_object_twice():
+    """An object that two entry points name counts once; the second says why."""
+    manager, plugin = registrar(), Plain("a")
+
+    first, second = (take_records(manager, given(plugin)) for _ in range(2))
+
+    assert ("ok", "failed") == (first.state, second.state)
+    assert "what its entry point names is loaded already, by another entry point; remove one" == second.reason
+
+
 def test_a_class_is_no_plugin():
     """A class instead of an instance is refused by name."""
     failed = taken(Plain)

@@ -434,10 +434,27 @@ def test_problems_name_unused_tables():
     assert "tape" in problem
 
 
+def test_settings_class_that_cannot_be_read():
+    """A settings class whose annotations do not resolve is the plugin's fault, and said so."""
+
+    @attrs.frozen
+    class Unclear:
+        where: NotImportedAnywhere = None  # noqa: F821 (that is the point)
+
+    host = hosted(sink("tape", [], Unclear), settings={"parts": {"tape": {"where": 1}}})
+
+    with pytest.raises(PluginError, match=r"The sink 'tape' of .* has settings that cannot be read: NameError: "):
+        host.part("powerctx_sinks", "tape")
+    with pytest.raises(PluginError, match="NameError"):
+        host.check("Offers")
+
+
 def test_check_of_unknown_plugin():
     """Checking what is not installed lists what is."""
     with pytest.raises(CapabilityError, match=r"No plugin 'nope' is installed; installed: core"):
         Host.compose(allow=[]).check("nope")
+    with pytest.raises(PluginError, match=r"^nope is failed: named in POWERCTX_PLUGINS but not installed"):
+        Host.compose(allow=["nope"]).check("nope")
 
 
 def test_close_order_and_errors(caplog):

@@ -23,7 +23,8 @@ from powerctx_core import (
     RawCandidate,
     Revision,
 )
-from powerctx_core.wire import canonical, redacted, structure, to_json
+from powerctx_core.errors import redacted
+from powerctx_core.wire import canonical, structure, to_json
 
 NOON = datetime(2026, 1, 31, 12, 0, 0, 250, tzinfo=UTC)
 ADDRESS = Address("project:demo", "memory", "a/b", 2)

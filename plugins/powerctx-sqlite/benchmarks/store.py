@@ -16,13 +16,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from powerctx_core.ports import LexicalRequest
-from powerctx_core.text.terms import analyse_query, encode
-from powerctx_core.types import Deadline, Item, Partition
 from powerctx_sqlalchemy import catalogue, rows
 from powerctx_sqlite.store import SqliteStore, open_store
 
-VOCABULARY = [f"{a}{b}{c}" for a in ("ka", "lo", "mi", "ter", "sun", "gra", "pel", "dor") for b in ("ra", "ne", "vi", "sto", "ul", "min", "or", "ba") for c in ("x", "n", "d", "k", "lt", "m", "p", "rs", "z", "th")]
+from powerctx_core.ports import LexicalRequest
+from powerctx_core.text.terms import analyse_query, encode
+from powerctx_core.types import Deadline, Item, Partition
+
+VOCABULARY = [
+    f"{a}{b}{c}"
+    for a in ("ka", "lo", "mi", "ter", "sun", "gra", "pel", "dor")
+    for b in ("ra", "ne", "vi", "sto", "ul", "min", "or", "ba")
+    for c in ("x", "n", "d", "k", "lt", "m", "p", "rs", "z", "th")
+]
 WEIGHTS = [1 / (n + 3) for n in range(len(VOCABULARY))]
 BATCH = 10_000
 K = 64
@@ -61,7 +67,9 @@ def fill(store: SqliteStore, source: Iterator[Item]) -> None:
         spent = [0.0]
         inner = rows.analysed
 
-        def timed(*args: object, spent: list[float] = spent, inner: Callable[..., rows.Analysed] = inner) -> rows.Analysed:
+        def timed(
+            *args: object, spent: list[float] = spent, inner: Callable[..., rows.Analysed] = inner
+        ) -> rows.Analysed:
             start = time.perf_counter()
             found = inner(*args)
             spent[0] += time.perf_counter() - start
@@ -130,7 +138,9 @@ def read(store: SqliteStore, path: Path, scopes: int, rng: random.Random) -> Non
         names = ("lexical + fetch", "raw ranked FTS", "lexical alone")
         for name, times in zip(names, measured((ours, engine, fetch_only)), strict=True):
             times.sort()
-            print(f"  {label}: {name:16} p50 {statistics.median(times):7.3f}  p95 {times[int(len(times) * 0.95)]:7.3f} ms")
+            print(
+                f"  {label}: {name:16} p50 {statistics.median(times):7.3f}  p95 {times[int(len(times) * 0.95)]:7.3f} ms"
+            )
     raw.close()
 
 
@@ -149,7 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         store = open_store(f"sqlite:///{path}")
         fresh = not path.exists()
         each = options.each or options.items
-        print(f"{options.scopes} scopes of {each} items of {options.characters} characters, SQLite {sqlite3.sqlite_version}")
+        print(
+            f"{options.scopes} scopes of {each} items of {options.characters} characters, SQLite {sqlite3.sqlite_version}"
+        )
         if fresh:
             fill(store, items(rng, options.scopes, each, options.characters))
         store.catalogue  # noqa: B018

@@ -68,7 +68,7 @@ class LexicalIndex(ABC):
         """Return, for each encoded term, how many rows of the block hold it; terms in none may be missing."""
 
     @abstractmethod
-    def match(self, connection: sa.Connection, match: Match) -> Sequence[sa.Row[Any]]:
+    def match(self, connection: sa.Connection, match: Match) -> Sequence[Sequence[Any]]:
         """Return (id, artifact id, length, terms, repeats, passes) of the rows that hold a term.
 
         With a limit, the filters decide which rows are returned.  Without one every row is returned and *passes* says
@@ -123,7 +123,7 @@ class Database(ABC):
 
     @abstractmethod
     def json_rows(self, parameter: str, *columns: str) -> sa.FromClause:
-        """Return a table over a JSON array of arrays bound to *parameter*, with these columns, and ``place`` (0, 1, …)."""
+        """Return a table over a JSON array of arrays bound to *parameter*, with these columns and ``place`` (0, …)."""
 
     @contextmanager
     def told(self, doing: str) -> Iterator[None]:

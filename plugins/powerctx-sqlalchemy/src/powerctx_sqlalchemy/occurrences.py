@@ -26,7 +26,7 @@ class Wanted:
         self._needles = [(f" {code} ", f" {code}:", term) for code, term in self.codes.items()]
 
     def counted(self, terms: str, repeats: str | None) -> dict[str, int]:
-        """Return the terms that an item holds, with their occurrences; see :class:`powerctx_sqlalchemy.rows.Analysed`."""
+        """Return the terms that an item holds, with their occurrences; see :class:`.rows.Analysed`."""
         if len(self._needles) > _SPLIT_ABOVE:
             return self._counted_in_long(terms, repeats)
         if repeats is None:

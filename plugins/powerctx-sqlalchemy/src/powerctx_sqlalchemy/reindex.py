@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -64,13 +65,19 @@ def _begin(database: Database, statements: Statements, target: str, limit: int |
         return 0, 0
 
 
-def _rewrite(connection: sa.Connection, database: Database, rows: list[sa.Row]) -> None:
+def _rewrite(connection: sa.Connection, database: Database, rows: Sequence[Sequence[Any]]) -> None:
     terms = []
     lengths: dict[int, int] = {}
     for key, artifact_id, title, start, rest, category, tags in rows:
         found = analysed(title, start + (rest or ""), category, split_tags(tags))
         terms.append(
-            {"id": key, "artifact_id": artifact_id, "length": found.length, "repeats": found.repeats, "terms": found.terms}
+            {
+                "id": key,
+                "artifact_id": artifact_id,
+                "length": found.length,
+                "repeats": found.repeats,
+                "terms": found.terms,
+            }
         )
         lengths[key >> SEQUENCE_BITS] = lengths.get(key >> SEQUENCE_BITS, 0) + found.length
     connection.execute(sa.insert(analysis), terms)

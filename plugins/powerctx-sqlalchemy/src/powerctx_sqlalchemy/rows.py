@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
 import attrs
-import sqlalchemy as sa
 
 from powerctx_core.text.cut import derived_abstract, head
 from powerctx_core.text.terms import analyse, analysed_text, encode
-from powerctx_core.types import Address, Item, RawCandidate, Revision
-from powerctx_sqlalchemy.tables import TAG_SEPARATOR, analysis, partition, revision
+from powerctx_core.types import Address, Item, Partition, RawCandidate, Revision
+from powerctx_sqlalchemy.tables import TAG_SEPARATOR, analysis, revision
 
 __all__ = [
     "CANDIDATE",
@@ -34,8 +33,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 CANDIDATE = (
-    partition.c.scope_id,
-    partition.c.family,
     revision.c.id,
     revision.c.artifact_id,
     revision.c.number,
@@ -168,15 +165,15 @@ def _metadata(value: str | None) -> Mapping[str, Any]:
     return MappingProxyType(json.loads(value)) if value else _NOTHING
 
 
-def candidate(row: sa.Row[Any]) -> RawCandidate:
-    """Build a candidate from the columns of :data:`CANDIDATE`."""
+def candidate(partition: Partition, row: Sequence[Any]) -> RawCandidate:
+    """Build a candidate of *partition* from the columns of :data:`CANDIDATE`."""
     (
-        scope_id, family, _, artifact_id, number, length, kind, category, title, abstract, body_bytes, overview_bytes,
+        _, artifact_id, number, length, kind, category, title, abstract, body_bytes, overview_bytes,
         tags, created_at, updated_at, event_time, thread, position, confidence, layer, origin, meta, start,
     ) = row  # fmt: skip
     created = _EPOCH + timedelta(0, 0, created_at)
     return RawCandidate(
-        address=Address(scope_id, family, artifact_id, number),
+        address=Address(partition.scope_id, partition.family, artifact_id, number),
         length=length or 0,
         kind=kind,
         category=category,
@@ -185,7 +182,7 @@ def candidate(row: sa.Row[Any]) -> RawCandidate:
         head=start,
         body_bytes=body_bytes,
         overview_bytes=overview_bytes,
-        tags=split_tags(tags),
+        tags=split_tags(tags) if tags else (),
         created_at=created,
         updated_at=created if updated_at == created_at else _EPOCH + timedelta(0, 0, updated_at),
         event_time=None if event_time is None else _EPOCH + timedelta(0, 0, event_time),
@@ -198,7 +195,7 @@ def candidate(row: sa.Row[Any]) -> RawCandidate:
     )
 
 
-def stored(scope_id: str, family: str, row: sa.Row[Any]) -> Revision:
+def stored(scope_id: str, family: str, row: Sequence[Any]) -> Revision:
     """Build a revision from the columns of :data:`REVISION`."""
     (
         current, retired_at, artifact_id, number, kind, category, title, abstract, abstract_given, tags, created_at,

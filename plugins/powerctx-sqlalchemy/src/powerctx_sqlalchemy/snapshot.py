@@ -26,14 +26,15 @@ from powerctx_sqlalchemy.frequency import Frequencies
 from powerctx_sqlalchemy.occurrences import Wanted
 from powerctx_sqlalchemy.rows import candidate, stored
 from powerctx_sqlalchemy.statements import Statements, listing, scan
-from powerctx_sqlalchemy.tables import block
+from powerctx_sqlalchemy.tables import SEQUENCE_BITS, block
 
 __all__ = ["EmptySnapshot", "RelationalSnapshot"]
 
 TERMS = 64
 """Query terms that are used at most."""
-_OVERFETCH, _LEAST = 4, 256
-"""An engine's rank knows no lengths (and another idf), so more than *k* rows are taken from its top."""
+_OVERFETCH, _LEAST = 3, 128
+"""An engine's rank knows no lengths and another idf, so more than *k* rows are taken from its top.  With SQLite, three
+times as many hold 99 % of core's best *k*."""
 _POSTINGS, _KEPT_POSTINGS = 20_000, 8_000
 """When the terms occur more often than the first, a row must hold one of the rarest of them, which together occur as
 often as the second: what ranking costs is bounded.  Of core's best 64 about one is lost, of the best 8 none."""
@@ -74,6 +75,7 @@ class RelationalSnapshot:
         self._rank_above = rank_above
         self._refusal = refusal
         self._rows: dict[Partition, _Row | None] = {}
+        self._names: dict[int, Partition] = {}
 
     def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
         """Return one result for each request; see :class:`powerctx_core.ports.Snapshot`."""
@@ -95,6 +97,7 @@ class RelationalSnapshot:
             self._rows.update(dict.fromkeys(missing))
             for place, number, items, total_length, changes, _ in found:
                 self._rows[missing[place]] = _Row(number, items, total_length, changes)
+                self._names[number] = missing[place]
         return [self._rows[partition] for partition in asked]
 
     def _lexical(self, request: LexicalRequest, row: _Row | None) -> LexicalResult:
@@ -104,6 +107,7 @@ class RelationalSnapshot:
             return self._ranked(request, row)
         first, last = block(row.id)
         wanted = Wanted(request.query.terms)
+        found: Sequence[Sequence[Any]]
         if len(wanted.codes) > TERMS:
             # Reading a small partition whole costs less than asking the index for thousands of terms.
             found = self._scanned(request, first, last, wanted)
@@ -121,7 +125,7 @@ class RelationalSnapshot:
             hits = _restricted(hits, used)
         return _result(hits, row, {term: frequency[term] for term in used}, used)
 
-    def _scanned(self, request: LexicalRequest, first: int, last: int, wanted: Wanted) -> list[sa.Row[Any]]:
+    def _scanned(self, request: LexicalRequest, first: int, last: int, wanted: Wanted) -> Sequence[Sequence[Any]]:
         statement, values = scan(request.filters)
         found = self._connection.execute(statement, {**values, "first": first, "last": last}).all()
         return [row for row in found if not wanted.codes.keys().isdisjoint(row[3].split())]
@@ -160,8 +164,18 @@ class RelationalSnapshot:
             return {}
         with self._database.told("read items"):
             found = self._connection.execute(self._statements.fetch, {"ids": json.dumps(list(keys))}).all()
-        by_key = {row[2]: candidate(row) for row in found}
+            names = self._named({row[0] >> SEQUENCE_BITS for row in found})
+        by_key = {row[0]: candidate(names[row[0] >> SEQUENCE_BITS], row) for row in found}
         return {key: by_key[key] for key in keys if key in by_key}
+
+    def _named(self, numbers: set[int]) -> Mapping[int, Partition]:
+        """Return which partitions the ids stand for: those that gave out keys are known."""
+        unknown = numbers - self._names.keys()
+        if unknown:
+            bound = {"ids": json.dumps(sorted(unknown))}
+            for number, scope_id, family in self._connection.execute(self._statements.name_partitions, bound):
+                self._names[number] = Partition(scope_id, family)
+        return self._names
 
     def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:
         """Return the current items just before and after each key in its thread, by position and artifact id."""
@@ -177,11 +191,13 @@ class RelationalSnapshot:
 
     def get(self, address: Address) -> Revision | None:
         """Return exactly this revision, or ``None``."""
-        return next(iter(self._revisions("get", address.scope_id, address.family, address.artifact_id, address.revision)), None)
+        found = self._revisions("get", address.scope_id, address.family, address.artifact_id, address.revision)
+        return found[0] if found else None
 
     def latest(self, scope_id: str, family: str, artifact_id: str) -> Revision | None:
         """Return the current revision, or ``None``."""
-        return next(iter(self._revisions("latest", scope_id, family, artifact_id)), None)
+        found = self._revisions("latest", scope_id, family, artifact_id)
+        return found[0] if found else None
 
     def history(self, scope_id: str, family: str, artifact_id: str) -> tuple[Revision, ...]:
         """Return all revisions, oldest first."""
@@ -208,7 +224,7 @@ class RelationalSnapshot:
                 return ()
             values |= {"partition": row.id, "count": min(request.limit, 1 << 62)}
             found = self._connection.execute(statement, values).all()
-        return tuple(map(candidate, found))
+        return tuple(candidate(request.partition, row) for row in found)
 
     def partitions(self) -> Mapping[Partition, int]:
         """Return every partition that holds current items, with their number."""

@@ -22,12 +22,9 @@ _BLOCK = revision.c.id.between(sa.bindparam("first"), sa.bindparam("last"))
 _ONE = sa.text("1")
 
 
-
 def _with_details(rows: sa.FromClause) -> sa.FromClause:
     """Join what a candidate needs beside ``revision``; terms are missing while the index is rebuilt."""
-    return rows.join(partition, partition.c.id == revision.c.partition_id).outerjoin(
-        analysis, analysis.c.id == revision.c.id
-    )
+    return rows.outerjoin(analysis, analysis.c.id == revision.c.id)
 
 
 class Statements:
@@ -63,6 +60,10 @@ class Statements:
             partition.c.changes,
             partition.c.next_sequence,
         ).where(partition.c.scope_id == sa.bindparam("scope"), partition.c.family == sa.bindparam("name"))
+        known = database.json_values("ids")
+        self.name_partitions = sa.select(partition.c.id, partition.c.scope_id, partition.c.family).select_from(
+            known.join(partition, partition.c.id == known.c.value)
+        )
         self.list_partitions = sa.select(partition.c.scope_id, partition.c.family, partition.c.item_count).where(
             partition.c.item_count > sa.text("0")
         )
@@ -97,7 +98,7 @@ class Statements:
             other.c.partition_id == revision.c.partition_id,
             other.c.thread == revision.c.thread,
             other.c.current == _ONE,
-            # Implied by the comparison below; said again because SQLite uses a partial index only when it is spelled out.
+            # Implied by the comparison below, but SQLite uses a partial index only when it is spelled out.
             other.c.thread.is_not(None),
             other.c.position.is_not(None),
         )
@@ -110,10 +111,7 @@ class Statements:
             .limit(1)
         )
         after = (
-            sa.select(other.c.id)
-            .where(beside, place > own)
-            .order_by(other.c.position, other.c.artifact_id)
-            .limit(1)
+            sa.select(other.c.id).where(beside, place > own).order_by(other.c.position, other.c.artifact_id).limit(1)
         )
         return (
             sa.select(revision.c.id, before.scalar_subquery(), after.scalar_subquery())

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-__all__ = ["SEQUENCE_BITS", "TAG_SEPARATOR", "analysis", "block", "meta", "metadata", "partition", "revision", "version"]
+__all__ = [
+    "SEQUENCE_BITS",
+    "TAG_SEPARATOR",
+    "analysis",
+    "block",
+    "meta",
+    "metadata",
+    "partition",
+    "revision",
+    "version",
+]
 
 SEQUENCE_BITS = 32
 TAG_SEPARATOR = "\n"

@@ -100,7 +100,7 @@ class Writer:
     def put(
         self, items: Sequence[Item], identities: Sequence[tuple[str, bytes]], analyse: Callable[[int], Analysed]
     ) -> list[PutResult]:
-        """Write items, whose artifact ids and digests are *identities*; *analyse* gives the terms of one by its place."""
+        """Write items, whose ids and digests are *identities*; *analyse* gives the terms of one by its place."""
         self.load_partitions([(item.scope_id, item.family) for item in items], create=True)
         results: list[PutResult] = []
         for start in range(0, len(items), CHUNK):

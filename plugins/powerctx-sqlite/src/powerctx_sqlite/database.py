@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
+from powerctx_sqlalchemy import Database
+from powerctx_sqlalchemy.schema import HEAD, create, found_version, migrate
 
 from powerctx_core.errors import StoreError, StoreUnavailable
 from powerctx_core.types import Deadline
-from powerctx_sqlalchemy import Database
-from powerctx_sqlalchemy.schema import HEAD, create, found_version, migrate
 from powerctx_sqlite.failures import explained
 from powerctx_sqlite.index import Fts5Index
 from powerctx_sqlite.location import Location
@@ -22,8 +22,8 @@ from powerctx_sqlite.settings import SqliteSettings
 
 __all__ = ["SqliteDatabase"]
 
-_STEPS = 1000
-"""Virtual machine instructions between two looks at the clock, some 20 µs."""
+_STEPS = 4000
+"""Virtual machine instructions between two looks at the clock, below a millisecond."""
 _KEPT_CONNECTIONS = 8
 _CACHE_KIB = 32 << 10
 _MMAP_BYTES = 1 << 30
@@ -118,8 +118,8 @@ class SqliteDatabase(Database):
             return True
         if not self.writable:
             raise StoreUnavailable(
-                f"{self.location.name} has the older schema {found} and is read-only here, so that it cannot be brought "
-                f"to {HEAD}; open it once where it is writable."
+                f"{self.location.name} has the older schema {found} and is read-only here, so that it cannot be "
+                f"brought to {HEAD}; open it once where it is writable."
             )
         connection.rollback()
         _driver(connection).execute("BEGIN IMMEDIATE")
@@ -183,9 +183,10 @@ class SqliteDatabase(Database):
             connection.execute(f"PRAGMA synchronous = {self._settings.synchronous}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
             connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+            # What is purged is gone, not only unlinked; the cost is within the noise of a write.
+            connection.execute("PRAGMA secure_delete = ON")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
-        connection.execute("PRAGMA temp_store = MEMORY")
 
     @contextmanager
     def reading(self, deadline: Deadline) -> Iterator[sa.Connection | None]:
@@ -259,7 +260,7 @@ class SqliteDatabase(Database):
 
     @contextmanager
     def erasing(self) -> Iterator[None]:
-        """Overwrite deleted rows, and empty the log that still holds them."""
+        """Empty the log, which still holds the pages as they were; deleted rows are overwritten at once."""
         yield
         self.checkpoint()
 

@@ -18,7 +18,7 @@ _MEANINGS = {
     "SQLITE_PERM": "access is not permitted; check owner and mode of the file and its directory",
     "SQLITE_AUTH": "access is not permitted; check owner and mode of the file and its directory",
     "SQLITE_NOTADB": "the file is not a SQLite database; choose another path",
-    "SQLITE_CORRUPT": "the file is damaged; restore it from a backup, or recover what is left with `sqlite3 FILE .recover`",
+    "SQLITE_CORRUPT": "the file is damaged; restore a backup, or recover what is left with `sqlite3 FILE .recover`",
     "SQLITE_CANTOPEN": "the file cannot be opened; check that it and its directory exist and are readable",
     "SQLITE_IOERR": "reading or writing failed; check the disk and its free space",
     "SQLITE_INTERRUPT": "the deadline was over before the statement had finished",

@@ -14,10 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-
 from powerctx_sqlalchemy import LexicalIndex, Match
 from powerctx_sqlalchemy.statements import Shape, parameters
 from powerctx_sqlalchemy.tables import revision
+from sqlalchemy.dialects import sqlite
 
 __all__ = ["Fts5Index"]
 
@@ -77,9 +77,9 @@ class Fts5Index(LexicalIndex):
     def count(self, connection: sa.Connection, first: int, last: int, codes: Sequence[str]) -> Mapping[str, int]:
         """Count the rows of the block that hold each term."""
         bound = {"first": first, "last": last, "codes": json.dumps(list(codes))}
-        return {code: count for code, count in connection.execute(_COUNT, bound)}
+        return dict(connection.execute(_COUNT, bound).tuples().all())
 
-    def match(self, connection: sa.Connection, match: Match) -> Sequence[sa.Row[Any]]:
+    def match(self, connection: sa.Connection, match: Match) -> Sequence[Sequence[Any]]:
         """Return the rows that hold a term; see :class:`powerctx_sqlalchemy.LexicalIndex`."""
         bound = parameters(match.filters)
         # Only codes stand in the expression, [a-z0-9]+ each: nothing of what a user writes is query syntax.
@@ -111,16 +111,16 @@ def _conditions(shape: Shape) -> str:
     found = shape.conditions()
     if not found:
         return ""
-    return str(sa.and_(*found).compile(dialect=sa.dialects.sqlite.dialect(paramstyle="named")))
+    return str(sa.and_(*found).compile(dialect=sqlite.dialect(paramstyle="named")))
 
 
 # CROSS JOIN fixes the order: the index first, then details by row id.
 @lru_cache(maxsize=256)
 def _whole(shape: Shape) -> sa.TextClause:
     wanted = _conditions(shape)
+    details = "CROSS JOIN revision ON revision.id = found.rowid " if wanted else ""
     return sa.text(
-        f"SELECT {_COLUMNS}, {wanted or '1'} FROM lexical found CROSS JOIN analysis a ON a.id = found.rowid "
-        f"{'CROSS JOIN revision ON revision.id = found.rowid ' if wanted else ''}"
+        f"SELECT {_COLUMNS}, {wanted or 1} FROM lexical found CROSS JOIN analysis a ON a.id = found.rowid {details}"  # noqa: S608 - values are bound
         "WHERE found.lexical MATCH :match AND found.rowid BETWEEN :first AND :last"
     )
 
@@ -128,10 +128,12 @@ def _whole(shape: Shape) -> sa.TextClause:
 @lru_cache(maxsize=256)
 def _top(shape: Shape) -> sa.TextClause:
     wanted = _conditions(shape)
+    details = "CROSS JOIN revision ON revision.id = lexical.rowid" if wanted else ""
     ranked = (
-        "SELECT lexical.rowid AS rowid FROM lexical "
-        f"{'CROSS JOIN revision ON revision.id = lexical.rowid ' if wanted else ''}"
+        f"SELECT lexical.rowid AS rowid FROM lexical {details} "  # noqa: S608 - values are bound
         "WHERE lexical.lexical MATCH :match AND lexical.rowid BETWEEN :first AND :last "
-        f"{f'AND {wanted} ' if wanted else ''}ORDER BY lexical.rank LIMIT :count"
+        f"AND {wanted or 1} ORDER BY lexical.rank LIMIT :count"
     )
-    return sa.text(f"SELECT {_COLUMNS}, 1 FROM ({ranked}) found CROSS JOIN analysis a ON a.id = found.rowid")
+    return sa.text(
+        f"SELECT {_COLUMNS}, 1 FROM ({ranked}) found CROSS JOIN analysis a ON a.id = found.rowid"  # noqa: S608 - as above
+    )

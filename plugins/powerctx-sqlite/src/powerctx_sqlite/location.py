@@ -14,7 +14,7 @@ from powerctx_sqlite.settings import SqliteSettings
 
 __all__ = ["Location", "network_type", "parsed"]
 
-_NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs"})
+_NETWORK = frozenset("9p afs ceph cifs fuse.glusterfs fuse.sshfs nfs nfs4 smb2 smb3 smbfs".split())
 _PARAMETERS = "synchronous=FULL|NORMAL, busy_timeout_ms=N, mode=ro, network=allow"
 
 

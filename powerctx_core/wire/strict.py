@@ -1,16 +1,14 @@
-"""Serialised forms: values to JSON, and mappings (from JSON or TOML) to values, strictly.
+"""Mappings to values: refuses what a lenient converter would guess.
 
-The converter refuses what a lenient one would guess: ``"false"`` is not true, ``None`` is not ``"None"``, ``1.9`` is
-not a whole number, a string is not a list, an unknown key is an error.  ``cattrs`` is imported at the first conversion.
+``"false"`` is not true, ``None`` is not ``"None"``, ``1.9`` is not a whole number, a string is not a list, an unknown
+key is an error.  ``cattrs`` is imported at the first conversion.
 """
 
 from __future__ import annotations
 
 import enum
 import functools
-import json
 import math
-import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -20,147 +18,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from powerctx_core.errors import InvalidRequest, redacted_url
-from powerctx_core.requests import Found, PreparedContext
-from powerctx_core.types import Hit, Item, PutResult, Revision
+from powerctx_core.errors import InvalidRequest, redacted
 
 if TYPE_CHECKING:
     import cattrs
 
 __all__ = [
+    "HIDDEN",
     "Mismatch",
     "Problem",
     "RawSecret",
     "RawText",
     "Secret",
     "Unresolved",
-    "canonical",
     "convert",
     "structure",
-    "to_json",
 ]
 
 T = TypeVar("T")
 
-SCORE_DIGITS = 6
-VOLATILE = frozenset({"timings_ms", "receipt_id", "request_id", "duration_ms"})
-"""Keys that may differ between two equal answers."""
 HIDDEN = "powerctx: not converted"
 """Metadata of a field that a mapping cannot give."""
-
-
-def to_json(value: Any) -> Any:
-    """Return *value* (a response, a revision, an item, or a list of them) as what ``json.dumps`` accepts.
-
-    Diagnostics are not serialised.
-
-    Raises:
-        TypeError: there is no serialised form for this type.
-    """
-    if isinstance(value, list | tuple):
-        return [to_json(each) for each in value]
-    form = _FORMS.get(type(value))
-    if form is None:
-        raise TypeError(f"{type(value).__name__} has no serialised form; it exists for {_form_names()}.")
-    return form(value)
-
-
-def _form_names() -> str:
-    return ", ".join(sorted(cls.__name__ for cls in _FORMS))
-
-
-def _prepared(value: PreparedContext) -> dict[str, Any]:
-    return {
-        "schema": value.schema,
-        "status": value.status,
-        "content": value.content,
-        "content_bytes": value.content_bytes,
-    }
-
-
-def _found(value: Found) -> dict[str, Any]:
-    return {"entries": [_hit(hit) for hit in value.hits]}
-
-
-def _hit(hit: Hit) -> dict[str, Any]:
-    candidate = hit.candidate
-    return {
-        "uri": candidate.address.uri,
-        "family": candidate.address.family,
-        "kind": candidate.kind,
-        "category": candidate.category,
-        "score": round(hit.score, SCORE_DIGITS),
-        "match": round(hit.match, SCORE_DIGITS),
-        "channels": list(hit.channels),
-        "title": candidate.title,
-        "abstract": candidate.abstract,
-        "tags": list(candidate.tags),
-        "created_at": _time(candidate.created_at),
-        "updated_at": _time(candidate.updated_at),
-        "event_time": _time(candidate.event_time),
-        "thread": candidate.thread,
-        "position": candidate.position,
-        "confidence": candidate.confidence,
-        "layer": candidate.layer,
-        "origin": candidate.origin,
-        "body_bytes": candidate.body_bytes,
-    }
-
-
-def _item(item: Item) -> dict[str, Any]:
-    return {field.name: _plain(getattr(item, field.name)) for field in attrs.fields(Item)}
-
-
-def _revision(value: Revision) -> dict[str, Any]:
-    return {"uri": value.address.uri, "revision": value.address.revision, "state": value.state, **_item(value.item)}
-
-
-def _put_result(value: PutResult) -> dict[str, Any]:
-    return {"uri": value.address.uri, "outcome": value.outcome}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return _time(value)
-    if isinstance(value, tuple):
-        return list(value)
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _time(value: datetime | None) -> str | None:
-    return None if value is None else value.isoformat().replace("+00:00", "Z")
-
-
-_FORMS: dict[type, Any] = {
-    PreparedContext: _prepared,
-    Found: _found,
-    Revision: _revision,
-    Item: _item,
-    PutResult: _put_result,
-}
-
-
-def canonical(response: Any) -> bytes:
-    """Return the form in which two answers are compared: sorted keys, compact, nothing that merely measures the call.
-
-    ``timings_ms``, ``receipt_id``, ``request_id`` and stage durations are left out, except inside ``meta``, which is
-    stored content.
-
-    Args:
-        response: a response object, or its JSON form.
-    """
-    form = response if isinstance(response, dict) else to_json(response)
-    return json.dumps(
-        _stable(form), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
-    ).encode()
-
-
-def _stable(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_stable(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {key: each if key == "meta" else _stable(each) for key, each in value.items() if key not in VOLATILE}
 
 
 def structure(cls: type[T], mapping: Any) -> T:
@@ -252,11 +130,6 @@ class _Refused(_Unusable):
         super().__init__(f"must be {expected}, not {_shown(value)}")
 
 
-def redacted(message: str) -> str:
-    """Return *message* with the secrets of every URL in it replaced by ``***``."""
-    return re.sub(r"\S+", lambda word: redacted_url(word[0]) if "://" in word[0] else word[0], message)
-
-
 def _shown(value: object) -> str:
     if isinstance(value, Secret | RawSecret):
         return "'***'"
@@ -326,6 +199,9 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook(float, lambda value, cls: float(number(value, cls)))
     converter.register_structure_hook(str, _scalar(str, "a string", lambda value: isinstance(value, str)))
     converter.register_structure_hook(type(None), _scalar(type(None), "null", lambda value: value is None))
+    converter.register_structure_hook_func(lambda cls: cls is Any, lambda value, _: _ready(value, object, "a value"))
+    # Kept as it is, for whoever knows its type.
+    converter.register_structure_hook_func(lambda cls: cls is object, lambda value, _: value)
     converter.register_structure_hook(Path, lambda value, _: Path(_ready(value, str, "a path")))
     converter.register_structure_hook(datetime, _moment)
     converter.register_structure_hook_factory(_is_choice, _choice)
@@ -344,7 +220,7 @@ def _ready(value: Any, wanted: type, expected: str) -> Any:
     if isinstance(value, Unresolved):
         raise _Unusable(value.problem)
     if isinstance(value, RawText):
-        if wanted is str:
+        if wanted in (str, object):
             return Secret(value) if isinstance(value, RawSecret) else str(value)
         return _toml(value, expected)
     if wanted is str and not isinstance(value, str):

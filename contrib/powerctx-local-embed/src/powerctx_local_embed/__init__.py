@@ -1,0 +1,1 @@
+"""An embedder for powerctx that works offline, from packages alone."""

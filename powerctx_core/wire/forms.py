@@ -1,0 +1,133 @@
+"""Responses and stored values as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import attrs
+
+from powerctx_core.requests import Found, PreparedContext
+from powerctx_core.types import Hit, Item, PutResult, Revision
+
+__all__ = ["canonical", "to_json"]
+
+SCORE_DIGITS = 6
+VOLATILE = frozenset({"timings_ms", "receipt_id", "request_id", "duration_ms"})
+"""Keys that may differ between two equal answers."""
+
+
+def to_json(value: Any) -> Any:
+    """Return *value* (a response, a revision, an item, or a list of them) as what ``json.dumps`` accepts.
+
+    Diagnostics are not serialised.
+
+    Raises:
+        TypeError: there is no serialised form for this type.
+    """
+    if isinstance(value, list | tuple):
+        return [to_json(each) for each in value]
+    form = _FORMS.get(type(value))
+    if form is None:
+        raise TypeError(f"{type(value).__name__} has no serialised form; it exists for {_form_names()}.")
+    return form(value)
+
+
+def _form_names() -> str:
+    return ", ".join(sorted(cls.__name__ for cls in _FORMS))
+
+
+def _prepared(value: PreparedContext) -> dict[str, Any]:
+    return {
+        "schema": value.schema,
+        "status": value.status,
+        "content": value.content,
+        "content_bytes": value.content_bytes,
+    }
+
+
+def _found(value: Found) -> dict[str, Any]:
+    return {"entries": [_hit(hit) for hit in value.hits]}
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    candidate = hit.candidate
+    return {
+        "uri": candidate.address.uri,
+        "family": candidate.address.family,
+        "kind": candidate.kind,
+        "category": candidate.category,
+        "score": round(hit.score, SCORE_DIGITS),
+        "match": round(hit.match, SCORE_DIGITS),
+        "channels": list(hit.channels),
+        "title": candidate.title,
+        "abstract": candidate.abstract,
+        "tags": list(candidate.tags),
+        "created_at": _time(candidate.created_at),
+        "updated_at": _time(candidate.updated_at),
+        "event_time": _time(candidate.event_time),
+        "thread": candidate.thread,
+        "position": candidate.position,
+        "confidence": candidate.confidence,
+        "layer": candidate.layer,
+        "origin": candidate.origin,
+        "body_bytes": candidate.body_bytes,
+    }
+
+
+def _item(item: Item) -> dict[str, Any]:
+    return {field.name: _plain(getattr(item, field.name)) for field in attrs.fields(Item)}
+
+
+def _revision(value: Revision) -> dict[str, Any]:
+    return {"uri": value.address.uri, "revision": value.address.revision, "state": value.state, **_item(value.item)}
+
+
+def _put_result(value: PutResult) -> dict[str, Any]:
+    return {"uri": value.address.uri, "outcome": value.outcome}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return _time(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _time(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat().replace("+00:00", "Z")
+
+
+_FORMS: dict[type, Any] = {
+    PreparedContext: _prepared,
+    Found: _found,
+    Revision: _revision,
+    Item: _item,
+    PutResult: _put_result,
+}
+
+
+def canonical(response: Any) -> bytes:
+    """Return the form in which two answers are compared: sorted keys, compact, nothing that merely measures the call.
+
+    ``timings_ms``, ``receipt_id``, ``request_id`` and stage durations are left out, except inside ``meta``, which is
+    stored content.
+
+    Args:
+        response: a response object, or its JSON form.
+    """
+    form = response if isinstance(response, dict) else to_json(response)
+    return json.dumps(
+        _stable(form), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+    ).encode()
+
+
+def _stable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_stable(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: each if key == "meta" else _stable(each) for key, each in value.items() if key not in VOLATILE}
