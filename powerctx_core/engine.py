@@ -216,7 +216,13 @@ def check_admission(pool: Pool, admission: Admission) -> None:
 def _candidate(hit: Hit) -> Candidate:
     raw = hit.candidate
     return Candidate(
-        address=raw.address, text=raw.head, body_bytes=raw.body_bytes, score=hit.score, hit=hit, evidence=raw.evidence
+        address=raw.address,
+        text=raw.head,
+        body_bytes=raw.body_bytes,
+        score=hit.score,
+        title=raw.title,
+        hit=hit,
+        evidence=raw.evidence,
     )
 
 

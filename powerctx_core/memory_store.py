@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from typing import Self
 import attrs
 
 from powerctx_core.errors import StoreError
+from powerctx_core.memory_vectors import MemoryVectors
 from powerctx_core.ports import LexicalRequest, LexicalResult, ListingRequest, NeighbourRequest, StoreStatus
 from powerctx_core.records import NoSettings
 from powerctx_core.text.cut import derived_abstract, head
@@ -62,6 +63,9 @@ class _Row:
             return self.details
         return attrs.evolve(self.details, metadata=MappingProxyType(copy.deepcopy(dict(self.item.meta))))
 
+    def passes(self, filters: Filters) -> bool:
+        return _passes(self.item, filters)
+
     def revision(self, state: str) -> Revision:
         item = attrs.evolve(self.item) if self.item.meta else self.item
         return Revision(address=self.details.address, item=item, state=state)
@@ -94,6 +98,7 @@ class _Shelf:
         self.postings: dict[str, dict[Key, int]] = {}
         self.threads: dict[str, dict[Key, int]] = {}
         self.owned: set[tuple[str, str]] = set()
+        self.vectors: dict[Key, bytes] = {}
 
     def draft(self) -> Self:
         """Return a copy that shares every posting list and thread until it changes that one."""
@@ -103,6 +108,7 @@ class _Shelf:
         draft.postings = dict(self.postings)
         draft.threads = dict(self.threads)
         draft.owned = set()
+        draft.vectors = dict(self.vectors)
         return draft
 
     def write(self, item: Item, now: datetime) -> PutResult:
@@ -117,7 +123,7 @@ class _Shelf:
         elif artifact.retired:
             outcome = "revived"
         elif rows[-1].digest == digest:
-            return PutResult(address=rows[-1].details.address, outcome="unchanged")
+            return PutResult(address=rows[-1].details.address, outcome="unchanged", key=rows[-1].key)
         else:
             outcome = "updated"
             self._remove(rows[-1])
@@ -125,7 +131,7 @@ class _Shelf:
         row = self._row(item, Address(item.scope_id, item.family, artifact_id, len(rows) + 1), digest, created_at, now)
         self._add(row)
         self.artifacts[artifact_id] = _Artifact((*rows, row), retired=False)
-        return PutResult(address=row.details.address, outcome=outcome)
+        return PutResult(address=row.details.address, outcome=outcome, key=row.key)
 
     def retire(self, artifact_id: str) -> bool:
         """Take an artifact out of retrieval; whether it was current."""
@@ -181,6 +187,7 @@ class _Shelf:
 
     def _remove(self, row: _Row) -> None:
         del self.current[row.key]
+        self.vectors.pop(row.key, None)
         self.length -= row.details.length
         for term in row.terms:
             self._drop(self.postings, "term", term, row.key)
@@ -213,6 +220,12 @@ class _State:
     def shelf(self, scope_id: str, family: str) -> _Shelf | None:
         return self.shelves.get(Partition(scope_id, family))
 
+    def holder(self, key: Key) -> _Shelf | None:
+        """Return the shelf in which *key* is current."""
+        partition = self.numbers.get(key >> _SEQUENCE_BITS)
+        shelf = None if partition is None else self.shelves[partition]
+        return shelf if shelf is not None and key in shelf.current else None
+
 
 class _Draft:
     """The next state while one batch is written: shelves are copied when they are first written to."""
@@ -240,17 +253,17 @@ class _Draft:
         return _State(shelves, numbers, self._issued, self._state.changes + 1)
 
 
-class _MemorySnapshot:
+class MemorySnapshot:
     """A :class:`powerctx_core.ports.Snapshot` over one state."""
 
     def __init__(self, state: _State) -> None:
-        self._state = state
+        self.state = state
 
     def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
         return [self._lexical(request) for request in requests]
 
     def _lexical(self, request: LexicalRequest) -> LexicalResult:
-        shelf = self._state.shelves.get(request.partition) or _Shelf(0)
+        shelf = self.state.shelves.get(request.partition) or _Shelf(0)
         frequency = {term: len(shelf.postings[term]) for term in request.query.terms if term in shelf.postings}
         terms = rarest(request.query, frequency)
         matched: dict[Key, dict[str, int]] = {}
@@ -274,11 +287,11 @@ class _MemorySnapshot:
         return {key: row.candidate() for key in keys if (row := self._row(key)) is not None}
 
     def _row(self, key: Key) -> _Row | None:
-        partition = self._state.numbers.get(key >> _SEQUENCE_BITS)
-        return None if partition is None else self._state.shelves[partition].current.get(key)
+        shelf = self.state.holder(key)
+        return None if shelf is None else shelf.current[key]
 
     def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:
-        shelf = self._state.shelves.get(request.partition) or _Shelf(0)
+        shelf = self.state.shelves.get(request.partition) or _Shelf(0)
         result: dict[Key, tuple[Key, ...]] = {}
         for key in request.keys:
             row = shelf.current.get(key)
@@ -305,12 +318,12 @@ class _MemorySnapshot:
         return revisions[-1] if revisions and revisions[-1].state == "current" else None
 
     def history(self, scope_id: str, family: str, artifact_id: str) -> tuple[Revision, ...]:
-        shelf = self._state.shelf(scope_id, family)
+        shelf = self.state.shelf(scope_id, family)
         artifact = None if shelf is None else shelf.artifacts.get(artifact_id)
         return () if artifact is None else artifact.revisions()
 
     def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:
-        shelf = self._state.shelves.get(request.partition) or _Shelf(0)
+        shelf = self.state.shelves.get(request.partition) or _Shelf(0)
         rows = [
             row
             for row in shelf.current.values()
@@ -322,10 +335,10 @@ class _MemorySnapshot:
         return tuple(row.candidate() for row in rows[: max(0, request.limit)])
 
     def partitions(self) -> Mapping[Partition, int]:
-        return {partition: len(shelf.current) for partition, shelf in self._state.shelves.items() if shelf.current}
+        return {partition: len(shelf.current) for partition, shelf in self.state.shelves.items() if shelf.current}
 
     def changes(self) -> int:
-        return self._state.changes
+        return self.state.changes
 
 
 def _time(item: Item, filters: Filters) -> datetime | None:
@@ -351,7 +364,7 @@ def _below(artifact_id: str, prefix: str | None) -> bool:
     return prefix is None or artifact_id == prefix or artifact_id.startswith(prefix + "/")
 
 
-class _MemoryCatalogue:
+class MemoryCatalogue:
     """A :class:`powerctx_core.ports.Catalogue`; writers take turns, readers are never held up."""
 
     def __init__(self) -> None:
@@ -362,20 +375,20 @@ class _MemoryCatalogue:
         with self._lock:
             self._state = None
 
-    def _open_state(self) -> _State:
+    def state(self) -> _State:
         state = self._state
         if state is None:
             raise StoreError("The memory store is closed; open a new one with memory://.")
         return state
 
     @contextmanager
-    def snapshot(self, deadline: Deadline) -> Iterator[_MemorySnapshot]:  # noqa: ARG002 - no read here is slow
-        yield _MemorySnapshot(self._open_state())
+    def snapshot(self, deadline: Deadline) -> Iterator[MemorySnapshot]:  # noqa: ARG002 - no read here is slow
+        yield MemorySnapshot(self.state())
 
     def put(self, items: Sequence[Item]) -> Sequence[PutResult]:
         now = datetime.now(UTC)
         with self._lock:
-            state = self._open_state()
+            state = self.state()
             draft = _Draft(state)
             results = []
             for given in items:
@@ -388,25 +401,28 @@ class _MemoryCatalogue:
         return results
 
     def retire(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
-        with self._lock:
-            draft = _Draft(self._open_state())
-            retired = sum(draft.shelf(scope, family).retire(artifact) for scope, family, artifact in artifacts)
-            if retired:
-                self._state = draft.finished()
-        return retired
+        return self.commit(
+            lambda draft: sum(draft.shelf(scope, family).retire(artifact) for scope, family, artifact in artifacts)
+        )
 
     def purge(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
+        return self.commit(
+            lambda draft: sum(draft.shelf(scope, family).purge(artifact) for scope, family, artifact in artifacts)
+        )
+
+    def commit(self, change: Callable[[_Draft], int]) -> int:
+        """Publish what *change* makes of a draft, unless it returns 0: that it changed nothing."""
         with self._lock:
-            draft = _Draft(self._open_state())
-            purged = sum(draft.shelf(scope, family).purge(artifact) for scope, family, artifact in artifacts)
-            if purged:
+            draft = _Draft(self.state())
+            changed = change(draft)
+            if changed:
                 self._state = draft.finished()
-        return purged
+        return changed
 
     def reindex(self, *, limit: int | None = None) -> Iterable[int]:
         # The terms were made by the analysis of this very process and die with it, so there is nothing to do anew.
         with self._lock:
-            items = sum(len(shelf.current) for shelf in self._open_state().shelves.values())
+            items = sum(len(shelf.current) for shelf in self.state().shelves.values())
         if limit is not None and items > limit:
             raise StoreError(f"{items} items are more than the {limit} that are re-analysed at once.")
         return iter((items,))
@@ -423,16 +439,18 @@ class MemoryStore:
 
     def __init__(self, url: str, settings: NoSettings) -> None:  # noqa: ARG002 - the signature of every store factory
         self._url = url
-        self._catalogue = _MemoryCatalogue()
+        self._catalogue = MemoryCatalogue()
+        self._vectors = MemoryVectors(self._catalogue)
 
     @property
-    def catalogue(self) -> _MemoryCatalogue:
+    def catalogue(self) -> MemoryCatalogue:
         """The catalogue."""
         return self._catalogue
 
     @property
-    def vectors(self) -> None:
-        """Has none."""
+    def vectors(self) -> MemoryVectors:
+        """The vector index."""
+        return self._vectors
 
     def status(self) -> StoreStatus:
         """Describe the content; a closed store says that it is closed."""

@@ -303,7 +303,7 @@ class NearestRequest:
 
 @attrs.frozen(kw_only=True)
 class Unembedded:
-    """A current revision without a vector of the open profile, and the text to embed for it."""
+    """A current revision without a vector, and the text to embed for it (``powerctx_core.vectors.embedding_text``)."""
 
     key: Key
     text: str
@@ -311,7 +311,11 @@ class Unembedded:
 
 @runtime_checkable
 class VectorIndex(Protocol):
-    """Vectors of current revisions of one embedding profile, keyed like the catalogue."""
+    """Vectors of current revisions of one embedding profile, keyed like the catalogue.
+
+    What supersedes, retires or purges a revision removes its vector in the same transaction.  Reads are consistent with
+    the snapshot they are given.
+    """
 
     def attach(self, profile: EmbeddingProfile) -> None:
         """Declare the profile in use.
@@ -321,19 +325,34 @@ class VectorIndex(Protocol):
         """
 
     def upsert(self, vectors: Mapping[Key, bytes]) -> int:
-        """Store vectors of current revisions, ignore keys that are no longer current, and return how many it took."""
+        """Store vectors of current revisions, ignore keys that are no longer current, and return how many it took.
+
+        Raises:
+            InvalidRequest: a vector of another length, with NaN or infinity, of zeros, or not of unit length; nothing
+                is stored.
+            CapabilityError: no profile is attached, or another process has attached another one.
+        """
 
     def clear(self) -> int:
-        """Delete every vector, of any profile, and return how many there were."""
+        """Delete every vector and forget whose profile it was, and return how many there were."""
 
-    def unembedded(self, limit: int) -> Sequence[Unembedded]:
-        """Return up to *limit* current revisions that have no vector, in key order."""
+    def cached(self, texts: Sequence[str]) -> Mapping[str, bytes]:
+        """Return the vectors of those texts that a stored revision was embedded with.
+
+        Ask before ``Catalogue.put``: the vectors of what it supersedes are gone afterwards.
+        """
+
+    def unembedded(self, limit: int, after: Key = 0) -> Sequence[Unembedded]:
+        """Return up to *limit* current revisions that have no vector, in key order, with keys above *after*.
+
+        Who embeds everything goes on after the last key, so that texts whose vector is zero are not met again.
+        """
 
     def count(self) -> int:
         """Return the number of vectors of current revisions."""
 
     def nearest(self, requests: Sequence[NearestRequest], snapshot: Snapshot) -> Sequence[Sequence[tuple[Key, float]]]:
-        """Return ``(key, cosine)`` of each request's members, best first; exact for small partitions."""
+        """Return ``(key, cosine)`` of each request's members, best first, ties by key; exact for small partitions."""
 
     def cosines(self, keys: Sequence[Key], vector: bytes, snapshot: Snapshot) -> Mapping[Key, float]:
         """Return the cosine of every key that has a vector."""

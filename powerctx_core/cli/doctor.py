@@ -43,7 +43,7 @@ def doctor(invocation: Invocation, /) -> None:
     if invocation.json:
         output.emit_json({"facts": facts, "problems": problems})
     else:
-        output.table(("what", "state"), facts.items())
+        output.table(("what", "value"), facts.items())
         for problem in problems:
             output.emit(output.plain(f"problem: {problem}"))
     if problems:

@@ -12,6 +12,9 @@ import click
 
 __all__ = ["emit", "emit_json", "heading", "note", "pieces", "plain", "table", "text"]
 
+_FREE_TEXT = ("abstract", "parts", "value", "from")
+"""Columns that are folded or cut on a narrow terminal."""
+_FREE_TEXT_LEAST = 24
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _CONTROL_BUT_LINES = {code: shown for code, shown in _CONTROL.items() if code not in (9, 10)}
 
@@ -75,17 +78,35 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: st
 
 def _drawn(names: Sequence[str], right: Sequence[bool], cells: Sequence[Sequence[str]], title: str | None) -> bool:
     try:
+        from rich.box import SIMPLE_HEAD
+        from rich.cells import cell_len
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
     except ModuleNotFoundError:
         return False
-    drawn = Table(title=Text(title) if title else None, title_justify="left", header_style="bold")
-    for name, to_right in zip(names, right, strict=True):
-        drawn.add_column(name, justify="right" if to_right else "left", overflow="fold")
+    console = Console(file=sys.stdout)
+    widths = [max(cell_len(cell) for cell in column) for column in zip(names, *cells, strict=True)]
+    # Only free text gives way to a narrow terminal: a URI is there to be copied.
+    fixed = sum(width + 3 for name, width in zip(names, widths, strict=True) if name not in _FREE_TEXT)
+    loose = sum(name in _FREE_TEXT for name in names)
+    room = max(_FREE_TEXT_LEAST, (console.width - fixed) // max(1, loose) - 3)
+    console.width = max(console.width, fixed + loose * (_FREE_TEXT_LEAST + 3) + 1)
+    drawn = Table(title=Text(title) if title else None, title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    for name, width, to_right in zip(names, widths, right, strict=True):
+        drawn.add_column(
+            name,
+            justify="right" if to_right else "left",
+            overflow="fold",
+            min_width=None if name in _FREE_TEXT else width,
+        )
     for row in cells:
-        drawn.add_row(*(Text(cell) for cell in row))
-    Console(file=sys.stdout).print(drawn)
+        texts = [Text(cell) for cell in row]
+        for name, abstract in zip(names, texts, strict=True):
+            if name == "abstract":
+                abstract.truncate(room, overflow="ellipsis")
+        drawn.add_row(*texts)
+    console.print(drawn, crop=False)
     return True
 
 

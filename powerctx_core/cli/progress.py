@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bar"]
 
+STEP = 1 << 15
+
 
 class Bar:
     """Shows how far a long command is; nothing without a terminal.  A context manager.
@@ -28,6 +30,7 @@ class Bar:
         self._total = total
         self._sizes = sizes
         self._wanted = wanted and sys.stderr.isatty()
+        self._waiting = 0
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
@@ -53,8 +56,12 @@ class Bar:
 
     def advance(self, units: int) -> None:
         """Count *units* more as done."""
-        if self._progress is not None and self._task is not None:
-            self._progress.advance(self._task, units)
+        if self._progress is None or self._task is None:
+            return
+        self._waiting += units
+        if self._waiting >= STEP:  # telling the bar costs more than reading a line
+            self._progress.advance(self._task, self._waiting)
+            self._waiting = 0
 
     def show(self, done: int) -> None:
         """Set what is done."""

@@ -27,6 +27,7 @@ LINE_BYTES = 32 << 20
 DOCUMENT_BYTES = 64 << 20
 """Largest document that is split."""
 _PROBE_BYTES = 8192
+_BINARY = "is a binary file, or text that is not UTF-8."
 _BOM = b"\xef\xbb\xbf"
 
 _KEYS = {field.name: field.name for field in attrs.fields(Item)} | {
@@ -100,12 +101,15 @@ class Reader:
 
     def records(self, file: BinaryIO, name: str) -> Iterator[Item | BadLine]:
         """Yield the items of JSON lines, and a :class:`BadLine` for each line that is none."""
+        if isinstance(file, io.BufferedReader) and b"\0" in file.peek(_PROBE_BYTES)[:_PROBE_BYTES]:
+            yield BadLine(name, None, _BINARY)
+            return
         places: Counter[tuple[str | None, str]] = Counter()
         for number, line in enumerate(iter(partial(file.readline, LINE_BYTES), b""), 1):
             self.progress(len(line))
             if number == 1:
                 line = line.removeprefix(_BOM)  # noqa: PLW2901 - the same line without its mark
-                if (reason := _not_lines(line, file, name)) is not None:
+                if (reason := _not_lines(line, name)) is not None:
                     yield BadLine(name, None, reason)
                     return
             if len(line) >= LINE_BYTES and not line.endswith(b"\n"):
@@ -172,7 +176,7 @@ class Reader:
             yield BadLine(source.name, None, f"is longer than {limit >> 20} MiB; {hint}")
             return
         if b"\0" in data:
-            yield BadLine(source.name, None, "is a binary file, or text that is not UTF-8.")
+            yield BadLine(source.name, None, _BINARY)
             return
         try:
             text = data.decode("utf-8-sig").replace("\r\n", "\n")
@@ -289,13 +293,10 @@ def _tags(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _not_lines(first: bytes, file: BinaryIO, name: str) -> str | None:
+def _not_lines(first: bytes, name: str) -> str | None:
     """Return why a file that starts with the line *first* holds no JSON lines at all, or ``None``."""
-    start = first[:_PROBE_BYTES]
-    if isinstance(file, io.BufferedReader):
-        start += file.peek(_PROBE_BYTES)
-    if b"\0" in start:
-        return "is a binary file, or text that is not UTF-8."
+    if b"\0" in first[:_PROBE_BYTES]:
+        return _BINARY
     if first.strip() in (b"[", b"{") or (name.lower().endswith(".json") and first.lstrip()[:1] == b"["):
         return "is one JSON value, not one object on each line; convert it, e.g. with jq -c '.[]'."
     return None

@@ -240,10 +240,11 @@ def test_unknown_part_mentions_failed_plugin(site):
     with pytest.raises(CapabilityError) as caught:
         Host.compose(allow=["crash", "good"]).part("powerctx_renderers", "fancy")
 
+    message = str(caught.value)
+    assert message.startswith("No renderer 'fancy' is installed; installed renderers: prepared, good-plain.")
     assert (
-        "No renderer 'fancy' is installed; installed renderers: prepared, good-plain. Plugin 'crash' failed to load: "
-        "crash_plugin cannot be imported: RuntimeError: boom; run `powerctx check crash`."
-    ) == str(caught.value)
+        "Plugin 'crash' failed to load: crash_plugin cannot be imported: RuntimeError: boom; run `powerctx check crash`."
+    ) in message
 
 
 def test_interrupt_is_not_caught(site):

@@ -16,6 +16,15 @@ pytestmark = pytest.mark.matrix
 PARTITION = Partition("s", "memory")
 
 
+@pytest.fixture
+def restless():
+    """Let threads take turns a thousand times as often, so that a missing lock shows."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
 def view(snapshot, db):
     """Read everything that a snapshot shows."""
     lexical = snapshot.lexical([db.request("apple pear", k=10_000)])[0]
@@ -133,9 +142,9 @@ def test_no_torn_reads(db):
     assert [len(db.history(str(n))) for n in (0, size - 1)] == [rounds, rounds]
 
 
-def test_writers_lose_nothing(db):
+def test_writers_lose_nothing(db, restless):
     """Threads that write to one artifact and to their own make every revision, each once."""
-    threads, each = 4, 12
+    threads, each = 4, 40
 
     def write(thread):
         for number in range(each):
@@ -154,7 +163,7 @@ def test_writers_lose_nothing(db):
         assert [text for _, _, text in db.history(f"own-{thread}")] == [str(number) for number in range(each)]
 
 
-def test_same_item_at_once(db):
+def test_same_item_at_once(db, restless):
     """Of threads that put the same item at the same moment one creates it."""
     barrier = threading.Barrier(4)
 

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from powerctx_sqlite.settings import SqliteSettings
+from powerctx_sqlite.store import SqliteStore, open_store
 
 from powerctx_core.ports import LexicalRequest, LexicalResult
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Deadline, Filters, Item, Partition, RawCandidate
-from powerctx_sqlite.settings import SqliteSettings
-from powerctx_sqlite.store import SqliteStore, open_store
 
 
 @pytest.fixture
@@ -74,6 +74,4 @@ def ask() -> SimpleNamespace:
     def outcomes(store: SqliteStore, items: Sequence[Item]) -> list[tuple[int, str]]:
         return [(result.address.revision, result.outcome) for result in store.catalogue.put(items)]
 
-    return SimpleNamespace(
-        item=item, lexical=lexical, found=found, fetched=fetched, states=states, outcomes=outcomes
-    )
+    return SimpleNamespace(item=item, lexical=lexical, found=found, fetched=fetched, states=states, outcomes=outcomes)

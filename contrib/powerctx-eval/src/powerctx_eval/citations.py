@@ -15,6 +15,7 @@ from powerctx_core import Address, PowerctxError
 
 __all__ = ["CitationError", "Cited", "cited"]
 
+ELLIPSIS = "…"
 _OPEN, _CLOSE = "<powerctx>", "</powerctx>"
 
 
@@ -40,6 +41,10 @@ class Cited:
     def body_bytes(self) -> int:
         """UTF-8 bytes of the text."""
         return len(self.text.encode(errors="surrogatepass"))
+
+    def quotes(self, stored: str) -> bool:
+        """Whether the text is *stored*, or, where it says that it was cut, a beginning of it before the ellipsis."""
+        return stored.startswith(self.text.removesuffix(ELLIPSIS)) if self.cut else stored == self.text
 
 
 def cited(content: str | None, scope_id: str) -> list[Cited]:

@@ -25,8 +25,8 @@ def _controller() -> Any:
 def blas_threads(most: int) -> Iterator[None]:
     """Let BLAS use at most *most* threads, or as many as it likes for 0.
 
-    A matrix of forty rows is not worth a second thread, and threads that wait by spinning cost eight times the time on a
-    machine with other work.  BLAS knows one number for the whole process.  So only the first of several contexts that
+    A matrix of forty rows is not worth a second thread, and threads that wait by spinning cost eight times the time on
+    a machine with other work.  BLAS knows one number for the whole process.  So only the first of several contexts that
     overlap, on whatever thread, sets it, and sets it back when it ends; what is left of the others then runs on more
     threads, which changes speed but no result.
     """

@@ -15,10 +15,10 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]+")
 
 
 def prepared(text: str) -> str:
-    """Return *text* with surrogate pairs joined, lone surrogates left out, and one space for each run of white space or
-    control characters.
+    """Return *text* without lone surrogates, and with one space for each run of white space or control characters.
 
-    Never raises.  White space would be folded by the model too, but only after the text has been cut to length.
+    Surrogate pairs become the character they stand for.  Never raises.  White space would be folded by the model too,
+    but only after the text has been cut to length.
     """
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")

@@ -59,7 +59,7 @@ class RelationalCatalogue:
         if self._checked.is_set():
             return None
         with self._database.told("read the version of the analysis"):
-            found = dict(connection.execute(self._statements.meta).tuples().all())["analysis_version"]
+            found = dict(connection.execute(self._statements.meta).all())["analysis_version"]
         if found == analysis_version():
             self._checked.set()
             return None
@@ -108,9 +108,10 @@ class RelationalCatalogue:
     @contextmanager
     def _writer(self) -> Iterator[Writer]:
         with self._database.writing() as connection, self._database.told("write"):
-            found = dict(connection.execute(self._statements.meta).tuples().all())["analysis_version"]
+            found = dict(connection.execute(self._statements.meta).all())["analysis_version"]
             if found != analysis_version():
                 raise StoreError(_outdated(found))
+            self._checked.set()
             yield Writer(connection, self._database, self._statements, microseconds(datetime.now(UTC)))
 
     def retire(self, artifacts: Sequence[tuple[str, str, str]]) -> int:

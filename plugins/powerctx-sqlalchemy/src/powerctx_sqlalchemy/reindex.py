@@ -52,7 +52,7 @@ def _begin(database: Database, statements: Statements, target: str, limit: int |
             raise StoreError(
                 f"{items} items are more than the {limit} that are re-analysed at once: run `powerctx index --rebuild`."
             )
-        known = dict(connection.execute(statements.meta).tuples().all())
+        known = dict(connection.execute(statements.meta).all())
         version, after, done = json.loads(known.get(_PROGRESS, '["", 0, 0]'))
         if version == target and known["analysis_version"] == "":
             return int(after), int(done)

@@ -28,7 +28,7 @@ from powerctx_sqlalchemy.rows import candidate, stored
 from powerctx_sqlalchemy.statements import Statements, listing, scan
 from powerctx_sqlalchemy.tables import SEQUENCE_BITS, block
 
-__all__ = ["EmptySnapshot", "RelationalSnapshot"]
+__all__ = ["EmptySnapshot", "PartitionRow", "RelationalSnapshot"]
 
 TERMS = 64
 """Query terms that are used at most."""
@@ -40,7 +40,12 @@ _POSTINGS, _KEPT_POSTINGS = 20_000, 8_000
 often as the second: what ranking costs is bounded.  Of core's best 64 about one is lost, of the best 8 none."""
 
 
-class _Row(NamedTuple):
+_SCANNED_ITEMS, _SCANNED_TERMS = 128, 8_192
+"""Up to this size reading the terms of a whole partition costs less than asking the index (50 items: a fifth), and so
+it does for any small partition when thousands of terms are asked for."""
+
+
+class PartitionRow(NamedTuple):
     """What a partition's row says."""
 
     id: int
@@ -74,7 +79,7 @@ class RelationalSnapshot:
         self._frequencies = frequencies
         self._rank_above = rank_above
         self._refusal = refusal
-        self._rows: dict[Partition, _Row | None] = {}
+        self._rows: dict[Partition, PartitionRow | None] = {}
         self._names: dict[int, Partition] = {}
 
     def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
@@ -85,7 +90,17 @@ class RelationalSnapshot:
             rows = self._partitions([request.partition for request in requests])
             return [self._lexical(request, row) for request, row in zip(requests, rows, strict=True)]
 
-    def _partitions(self, asked: Sequence[Partition]) -> list[_Row | None]:
+    @property
+    def connection(self) -> sa.Connection:
+        """The connection, in this snapshot's transaction: for what else is kept in the same database."""
+        return self._connection
+
+    def rows(self, asked: Sequence[Partition]) -> list[PartitionRow | None]:
+        """Return the rows of partitions, with one statement at most for those that were not asked for before."""
+        with self._database.told("read partitions"):
+            return self._partitions(asked)
+
+    def _partitions(self, asked: Sequence[Partition]) -> list[PartitionRow | None]:
         missing = [partition for partition in dict.fromkeys(asked) if partition not in self._rows]
         if len(missing) == 1:
             values = {"scope": missing[0].scope_id, "name": missing[0].family}
@@ -96,11 +111,11 @@ class RelationalSnapshot:
         if missing:
             self._rows.update(dict.fromkeys(missing))
             for place, number, items, total_length, changes, _ in found:
-                self._rows[missing[place]] = _Row(number, items, total_length, changes)
+                self._rows[missing[place]] = PartitionRow(number, items, total_length, changes)
                 self._names[number] = missing[place]
         return [self._rows[partition] for partition in asked]
 
-    def _lexical(self, request: LexicalRequest, row: _Row | None) -> LexicalResult:
+    def _lexical(self, request: LexicalRequest, row: PartitionRow | None) -> LexicalResult:
         if row is None or not row.items or not request.query.terms:
             return _result((), row, {}, ())
         if row.items > self._rank_above:
@@ -108,8 +123,7 @@ class RelationalSnapshot:
         first, last = block(row.id)
         wanted = Wanted(request.query.terms)
         found: Sequence[Sequence[Any]]
-        if len(wanted.codes) > TERMS:
-            # Reading a small partition whole costs less than asking the index for thousands of terms.
+        if len(wanted.codes) > TERMS or (row.items <= _SCANNED_ITEMS and row.total_length <= _SCANNED_TERMS):
             found = self._scanned(request, first, last, wanted)
         else:
             match = Match(first=first, last=last, codes=list(wanted.codes), filters=request.filters)
@@ -130,7 +144,7 @@ class RelationalSnapshot:
         found = self._connection.execute(statement, {**values, "first": first, "last": last}).all()
         return [row for row in found if not wanted.codes.keys().isdisjoint(row[3].split())]
 
-    def _ranked(self, request: LexicalRequest, row: _Row) -> LexicalResult:
+    def _ranked(self, request: LexicalRequest, row: PartitionRow) -> LexicalResult:
         first, last = block(row.id)
         codes = {term: encode(term) for term in request.query.terms}
         counted = self._frequencies.of(
@@ -144,13 +158,16 @@ class RelationalSnapshot:
         if not used:
             return _result((), row, {}, ())
         wanted = Wanted(used)
+        limit = max(_OVERFETCH * request.k, _LEAST)
+        # With filters, the few rows that pass may hold frequent terms only, so all of them are ranked.
+        required = used if request.filters else _required(used, frequency, limit)
         match = Match(
             first=first,
             last=last,
             codes=list(wanted.codes),
-            required=[codes[term] for term in _required(used, frequency)],
+            required=[codes[term] for term in required],
             filters=request.filters,
-            limit=max(_OVERFETCH * request.k, _LEAST),
+            limit=limit,
         )
         hits = [
             LexicalHit(key, artifact_id, wanted.counted(terms, repeats), length)
@@ -164,8 +181,8 @@ class RelationalSnapshot:
             return {}
         with self._database.told("read items"):
             found = self._connection.execute(self._statements.fetch, {"ids": json.dumps(list(keys))}).all()
-            names = self._named({row[0] >> SEQUENCE_BITS for row in found})
-        by_key = {row[0]: candidate(names[row[0] >> SEQUENCE_BITS], row) for row in found}
+            names = self._named({key >> SEQUENCE_BITS for key in keys})
+        by_key = {(key := row[0]): candidate(names[key >> SEQUENCE_BITS], row) for row in found}
         return {key: by_key[key] for key in keys if key in by_key}
 
     def _named(self, numbers: set[int]) -> Mapping[int, Partition]:
@@ -238,15 +255,18 @@ class RelationalSnapshot:
             return int(self._connection.execute(self._statements.changes).scalar_one())
 
 
-def _required(used: Sequence[str], frequency: Mapping[str, int]) -> Sequence[str]:
-    """Return the terms one of which a row must hold: all, or the rarest when all together occur too often."""
+def _required(used: Sequence[str], frequency: Mapping[str, int], limit: int) -> Sequence[str]:
+    """Return the terms one of which a row must hold: all, or the rarest when all together occur too often.
+
+    At least *limit* rows hold one of them, if so many hold a term at all.
+    """
     if sum(frequency[term] for term in used) <= _POSTINGS:
         return used
     required, postings = [], 0
     for term in sorted(used, key=frequency.__getitem__):
         required.append(term)
         postings += frequency[term]
-        if postings >= _KEPT_POSTINGS:
+        if postings >= _KEPT_POSTINGS and frequency[term] >= limit:
             break
     return required
 
@@ -264,7 +284,7 @@ def _restricted(hits: Iterable[LexicalHit], used: Sequence[str]) -> list[Lexical
 
 
 def _result(
-    hits: Iterable[LexicalHit], row: _Row | None, frequency: Mapping[str, int], used: tuple[str, ...]
+    hits: Iterable[LexicalHit], row: PartitionRow | None, frequency: Mapping[str, int], used: tuple[str, ...]
 ) -> LexicalResult:
     items, total = (0, 0) if row is None else (row.items, row.total_length)
     statistics = LexicalStatistics(

@@ -78,10 +78,11 @@ revision = sa.Table(
     sa.Column("overview", sa.Text),
 )
 _current = sa.text("current = 1")
+sa.Index("revision_history", revision.c.partition_id, revision.c.artifact_id, revision.c.number, unique=True)
+# A second guard that needs a partial index; where there is none, revision_history and the writer's lock must do.
 sa.Index(
-    "revision_history", revision.c.partition_id, revision.c.artifact_id, revision.c.number, unique=True
-)  # fmt: skip
-sa.Index("revision_current", revision.c.partition_id, revision.c.artifact_id, unique=True, sqlite_where=_current)
+    "revision_current", revision.c.partition_id, revision.c.artifact_id, unique=True, sqlite_where=_current
+).ddl_if(dialect="sqlite")
 sa.Index(
     "revision_thread",
     revision.c.partition_id,

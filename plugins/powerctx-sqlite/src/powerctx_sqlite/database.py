@@ -86,7 +86,9 @@ class SqliteDatabase(Database):
                 break
             except self.errors as error:
                 engine.dispose()
-                if mode == modes[-1] or "CANTOPEN" not in _code(error) or self._pending_log():
+                # A reader, too, needs files beside the database, unless nobody can be writing it.
+                blocked = _code(error).startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+                if mode == modes[-1] or not blocked or self._pending_log():
                     raise StoreUnavailable(str(self.explained(error, "open the store"))) from error
             except BaseException:
                 engine.dispose()

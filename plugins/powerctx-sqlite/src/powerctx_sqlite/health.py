@@ -61,7 +61,7 @@ def _file(path: Path, database: SqliteDatabase, facts: dict[str, str], problems:
 
 
 def _content(connection: sa.Connection, facts: dict[str, str], problems: list[str]) -> None:
-    known = dict(connection.execute(sa.select(meta.c.name, meta.c.value)).tuples().all())
+    known = dict(connection.execute(sa.select(meta.c.name, meta.c.value)).all())
     items, partitions = connection.execute(
         sa.select(sa.func.coalesce(sa.func.sum(partition.c.item_count), 0), sa.func.count()).select_from(partition)
     ).one()

@@ -77,7 +77,7 @@ class Fts5Index(LexicalIndex):
     def count(self, connection: sa.Connection, first: int, last: int, codes: Sequence[str]) -> Mapping[str, int]:
         """Count the rows of the block that hold each term."""
         bound = {"first": first, "last": last, "codes": json.dumps(list(codes))}
-        return dict(connection.execute(_COUNT, bound).tuples().all())
+        return dict(connection.execute(_COUNT, bound).all())
 
     def match(self, connection: sa.Connection, match: Match) -> Sequence[Sequence[Any]]:
         """Return the rows that hold a term; see :class:`powerctx_sqlalchemy.LexicalIndex`."""

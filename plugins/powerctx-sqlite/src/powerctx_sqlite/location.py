@@ -48,7 +48,9 @@ class Location:
         path = self.path
         if self.read_only or path is None:
             return not self.read_only
-        return os.access(path if path.exists() else path.parent, os.W_OK) and os.access(path.parent, os.W_OK)
+        # The directory counts, too: SQLite writes its log beside the file.
+        directory = next(parent for parent in path.parents if parent.is_dir() or parent == parent.parent)
+        return _may_write(directory) and (_may_write(path) or not path.exists())
 
     def exists(self) -> bool:
         """Whether there is a file with content; SQLite makes an empty one before it writes."""
@@ -58,6 +60,10 @@ class Location:
             return self.path.stat().st_size > 0
         except OSError:
             return False
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def parsed(url: str, settings: SqliteSettings) -> tuple[Location, SqliteSettings]:

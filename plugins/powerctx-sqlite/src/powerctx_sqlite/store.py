@@ -46,8 +46,8 @@ def open_store(url: str, settings: SqliteSettings | None = None) -> SqliteStore:
     database = SqliteDatabase(location, effective)
     store = SqliteStore(database, effective)
     try:
-        if database.ready() and database.writable:
-            store.catalogue.refresh(effective.reanalyse_at_most)
+        if database.ready():
+            store.catalogue.refresh(effective.reanalyse_at_most if database.writable else -1)
     except BaseException:
         database.close()
         raise

@@ -1,0 +1,221 @@
+"""Anchors, speed and dense recall of one embedder."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from numpy.typing import NDArray
+
+from powerctx_core import EmbedRequest, InvalidRequest
+from powerctx_eval.ask import chosen
+from powerctx_eval.bootstrap import mean_interval
+from powerctx_eval.data import EvalItem, EvalQuery, EvalSet, load
+from powerctx_eval.environment import embedder_facts, environment
+from powerctx_eval.metrics import recall
+from powerctx_eval.reports import EMBEDDER
+from powerctx_eval.stores import opened
+
+__all__ = ["Cosines", "anchors", "measure"]
+
+BATCH = 64
+K = 10
+NOISE = 0.95
+RESAMPLES = 2000
+
+Floats = NDArray[np.float32]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Cosines:
+    """Cosines of pairs of a query and an item of its scope, in random order."""
+
+    unrelated: NDArray[np.float64]
+    relevant: NDArray[np.float64]
+
+    def first(self, unrelated: int, relevant: int) -> Cosines:
+        """Return that many of each."""
+        return Cosines(unrelated=self.unrelated[:unrelated], relevant=self.relevant[:relevant])
+
+
+def anchors(cosines: Cosines) -> dict[str, Any]:
+    """Return ``noise`` (95th percentile of unrelated pairs), ``match`` (median of relevant ones), and what lies between."""
+    noise, match = float(np.quantile(cosines.unrelated, NOISE)), float(np.median(cosines.relevant))
+    return {
+        "noise": round(noise, 4),
+        "match": round(match, 4),
+        "above_noise": round(float(np.mean(cosines.relevant > noise)), 4),
+        "unrelated_p50": round(float(np.median(cosines.unrelated)), 4),
+        "relevant_p5": round(float(np.quantile(cosines.relevant, 0.05)), 4),
+        "unrelated_pairs": len(cosines.unrelated),
+        "relevant_pairs": len(cosines.relevant),
+    }
+
+
+def measure(
+    name: str,
+    folder: Path,
+    sets: Sequence[str],
+    *,
+    pairs: int = 20_000,
+    limit: int | None = None,
+    seed: int = 7,
+    extra: Sequence[object] = (),
+    started: Callable[[str, int], Callable[[int], None]] = lambda label, total: lambda units: None,
+) -> dict[str, Any]:
+    """Measure embedder *name* on *sets* and return the report, a JSON value.
+
+    Args:
+        folder: of the sets, see :func:`powerctx_eval.data.data_folder`.
+        pairs: unrelated pairs drawn from each set.
+        limit: queries of each set at most, drawn by *seed*.
+
+    Raises:
+        InvalidRequest: the embedder or a set is not there, or a set has no pairs.
+    """
+    begun = time.perf_counter()
+    rows: list[dict[str, Any]] = []
+    taken: list[Cosines] = []
+    with opened("memory", extra=extra) as ctx:
+        part = ctx.host.part("powerctx_embedders", name)
+        for found in [load(folder, each) for each in sets]:
+            queries = [each for each in chosen(found, limit, seed)[0] if each.gold and not each.adversarial]
+            tick = started(f"{found.name} {name}", len(found.items) + len(queries))
+            row, cosines = _set(part, found, queries, pairs, seed, tick)
+            rows.append(row)
+            taken.append(cosines)
+        facts = embedder_facts(part)
+    # As many pairs of every set, so that a large one does not decide alone.
+    least = [min(len(getattr(each, kind)) for each in taken) for kind in ("unrelated", "relevant")]
+    even = [each.first(*least) for each in taken]
+    pooled = Cosines(
+        unrelated=np.concatenate([each.unrelated for each in even]),
+        relevant=np.concatenate([each.relevant for each in even]),
+    )
+    return {
+        "schema": EMBEDDER,
+        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(
+            ["powerctx eval embedder", name, f"--sets {','.join(sets)} --pairs {pairs} --seed {seed}"]
+            + ([f"--limit {limit}"] if limit else [])
+        ),
+        "environment": environment(),
+        "embedder": name,
+        "profile": facts,
+        "seed": seed,
+        "sets": rows,
+        "pooled": {
+            "set": "pooled",
+            **anchors(pooled),
+            "timing": {
+                key: round(float(np.mean([row["timing"][key] for row in rows])), 3)
+                for key in ("ms_per_document", "ms_per_query")
+            },
+        },
+        "timing": {"seconds": time.perf_counter() - begun},
+    }
+
+
+def _set(
+    part: Any, found: EvalSet, queries: Sequence[EvalQuery], pairs: int, seed: int, tick: Callable[[int], None]
+) -> tuple[dict[str, Any], Cosines]:
+    documents, per_document = _embedded(part, [entry.item.text for entry in found.items], "document", BATCH, tick)
+    asked, per_query = _embedded(part, [query.text for query in queries], "query", 1, tick)
+    members: defaultdict[str, list[int]] = defaultdict(list)
+    for place, entry in enumerate(found.items):
+        members[entry.item.scope_id].append(place)
+    cosines = _cosines(found.items, queries, members, documents, asked, pairs, random.Random(f"{seed}:{found.name}"))  # noqa: S311 (no secret)
+    if not cosines.unrelated.size or not cosines.relevant.size:
+        raise InvalidRequest(f"set {found.name!r} has no pairs of queries and items to measure.", field="sets")
+    recalls = _recalls(found.items, queries, members, documents, asked)
+    row = {
+        "set": found.name,
+        "digest": found.digest,
+        "items": len(found.items),
+        "queries": len(queries),
+        **anchors(cosines),
+        "without_vector": int((~documents.any(axis=1)).sum() + (~asked.any(axis=1)).sum()),
+        f"recall@{K}": mean_interval(recalls, count=RESAMPLES, seed=seed).as_json(),
+        "timing": {"ms_per_document": round(per_document, 3), "ms_per_query": round(per_query, 3)},
+    }
+    return row, cosines
+
+
+def _embedded(
+    part: Any, texts: Sequence[str], purpose: str, batch: int, tick: Callable[[int], None]
+) -> tuple[Floats, float]:
+    """Return a matrix of vectors, and milliseconds a text; the model is loaded before the clock starts."""
+    part.embed(EmbedRequest(texts=tuple(texts[:1]), purpose=purpose))
+    rows: list[Floats] = []
+    seconds = 0.0
+    for start in range(0, len(texts), batch):
+        some = tuple(texts[start : start + batch])
+        begun = time.perf_counter()
+        vectors = part.embed(EmbedRequest(texts=some, purpose=purpose))
+        seconds += time.perf_counter() - begun
+        rows += [np.frombuffer(vector, dtype="<f4") for vector in vectors]
+        tick(len(some))
+    return np.stack(rows), seconds * 1000 / len(texts)
+
+
+def _cosines(
+    items: Sequence[EvalItem],
+    queries: Sequence[EvalQuery],
+    members: dict[str, list[int]],
+    documents: Floats,
+    asked: Floats,
+    pairs: int,
+    rng: random.Random,
+) -> Cosines:
+    """Draw pairs; a text without a vector gives none."""
+    ids = [entry.item.artifact_id for entry in items]
+    has, can = documents.any(axis=1), asked.any(axis=1)
+    places = {ident: place for place, ident in enumerate(ids)}
+    relevant = [
+        (row, places[ident]) for row, query in enumerate(queries) for ident in sorted(query.gold) if ident in places
+    ]
+    rng.shuffle(relevant)
+    unrelated = []
+    for _ in range(pairs if queries else 0):
+        row = rng.randrange(len(queries))
+        if scope := members.get(queries[row].scope_id):
+            place = rng.choice(scope)
+            if ids[place] not in queries[row].gold:
+                unrelated.append((row, place))
+
+    def of(chosen_pairs: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+        kept = [(row, place) for row, place in chosen_pairs if can[row] and has[place]]
+        if not kept:
+            return np.empty(0)
+        left, right = (np.array(column) for column in zip(*kept, strict=True))
+        found: NDArray[np.float64] = np.einsum("ij,ij->i", asked[left], documents[right], dtype=np.float64)
+        return found
+
+    return Cosines(unrelated=of(unrelated), relevant=of(relevant))
+
+
+def _recalls(
+    items: Sequence[EvalItem],
+    queries: Sequence[EvalQuery],
+    members: dict[str, list[int]],
+    documents: Floats,
+    asked: Floats,
+) -> list[float]:
+    """Return recall@10 of every query by cosine alone, among what its scope holds and is not retired."""
+    current = {
+        scope: np.array([place for place in places if not items[place].retired]) for scope, places in members.items()
+    }
+    found = []
+    for row, query in enumerate(queries):
+        places = current.get(query.scope_id, np.empty(0, dtype=int))
+        scores = documents[places] @ asked[row]
+        best = places[np.argsort(-scores, kind="stable")[:K]]
+        found.append(recall([items[place].item.artifact_id or "" for place in best], query.gold, K))
+    return found

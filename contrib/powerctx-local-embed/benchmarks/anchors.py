@@ -1,0 +1,121 @@
+"""Measures the anchors of the embedder's profile: ``python benchmarks/anchors.py --data DIR``.
+
+``noise`` is the 95th percentile of the cosines of unrelated pairs, ``match`` the median of those of relevant pairs (a
+query and its gold).  Unrelated are a query and an item of *another* scope.  Items of the query's own scope share its
+people and topics: half of the relevant pairs lie below the 95th percentile of those, so that they give no scale; they are
+printed for comparison.  In the pooled figures every set weighs the same, and so does every pair of sets.
+
+The last table is for data that was not measured: anchors of all that is not in one part, and how they fit that part.
+Nominal are .05 of its unrelated pairs above ``noise``, and half of its relevant pairs above ``match``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from labelled import Floats, Scope, arguments, scopes
+
+PAIRS = 20_000
+"""Drawn from every set, and from every pair of sets."""
+
+
+def same_events(one: Scope, other: Scope) -> bool:
+    """Whether items of two scopes tell the same: a scope and itself, and MADial's two languages."""
+    return one.name == other.name or one.set_name.startswith("madial") and other.set_name.startswith("madial")
+
+
+def own(scope: Scope) -> tuple[Floats, Floats, Floats]:
+    """Return cosines inside a scope: of relevant pairs, of each query with its best gold, of all other pairs."""
+    every = scope.query_vectors @ scope.item_vectors.T
+    relevant = np.zeros(every.shape, bool)
+    for query, places in enumerate(scope.gold):
+        relevant[query, list(places)] = True
+    best = np.where(relevant, every, -1).max(axis=1)
+    return every[relevant], best, every[~relevant]
+
+
+def noise(pairs: Iterable[tuple[Scope, Scope]], rng: np.random.Generator) -> Floats:
+    """Return cosines of unrelated pairs, drawn alike from every pair of sets."""
+    drawn: dict[tuple[str, str], list[Floats]] = defaultdict(list)
+    for asked, stored in pairs:
+        if not same_events(asked, stored):
+            drawn[asked.set_name, stored.set_name].append((asked.query_vectors @ stored.item_vectors.T).ravel())
+    return np.concatenate([rng.choice(np.concatenate(cosines), PAIRS) for cosines in drawn.values()])
+
+
+def match(measured: Iterable[Scope], rng: np.random.Generator) -> Floats:
+    """Return cosines of relevant pairs, drawn alike from every set."""
+    drawn: dict[str, list[Floats]] = defaultdict(list)
+    for scope in measured:
+        drawn[scope.set_name].append(own(scope)[0])
+    return np.concatenate([rng.choice(np.concatenate(cosines), PAIRS) for cosines in drawn.values()])
+
+
+def anchors(measured: list[Scope], rng: np.random.Generator) -> tuple[float, float]:
+    """Return noise and match of some scopes."""
+    plain = [scope for scope in measured if scope.set_name != "across"]
+    unrelated = noise([(one, other) for one in plain for other in plain], rng)
+    return float(np.percentile(unrelated, 95)), float(np.median(match(measured, rng)))
+
+
+def print_sets(measured: list[Scope]) -> None:
+    """Print what each set gives by itself."""
+    print(
+        f"{'set':<11}{'relevant: 5th, median, 95th':>29}{'best gold: median':>20}{'others of the scope: median, 95th':>36}"
+    )
+    for name in dict.fromkeys(scope.set_name for scope in measured):
+        kinds = zip(*(own(scope) for scope in measured if scope.set_name == name), strict=True)
+        relevant, best, others = (np.concatenate(kind) for kind in kinds)
+        low, middle, high = np.percentile(relevant, [5, 50, 95])
+        print(f"{name:<11}{low:>15.3f}{middle:>7.3f}{high:>7.3f}{np.median(best):>20.3f}", end="")
+        print(f"{np.median(others):>29.3f}{np.percentile(others, 95):>7.3f}")
+
+
+def print_unrelated(measured: list[Scope]) -> None:
+    """Print the 95th percentile of unrelated pairs for queries of one set and items of another."""
+    names = list(dict.fromkeys(scope.set_name for scope in measured if scope.set_name != "across"))
+    print(f"\n{'unrelated pairs: 95th':<30}" + "".join(f"{f'items {name}':>18}" for name in names))
+    for asked in names:
+        print(f"{f'queries {asked}':<30}", end="")
+        for stored in names:
+            pairs = [
+                (one, two) for one in measured for two in measured if (one.set_name, two.set_name) == (asked, stored)
+            ]
+            unrelated = [pair for pair in pairs if not same_events(*pair)]
+            cell = f"{np.percentile(noise(unrelated, np.random.default_rng(1)), 95):.3f}" if unrelated else "–"
+            print(f"{cell:>18}", end="")
+        print()
+
+
+def print_held_out(measured: list[Scope], rng: np.random.Generator) -> None:
+    """Print how anchors carry over to parts that had no share in them."""
+    parts: dict[str, Callable[[Scope], bool]] = {
+        name: lambda scope, name=name: scope.name == name  # type: ignore[misc]
+        for name in (scope.name for scope in measured if scope.set_name == "locomo")
+    }
+    parts["locomo"] = lambda scope: scope.set_name == "locomo"
+    parts["madial, both and across"] = lambda scope: scope.set_name.startswith(("madial", "across"))
+    parts["cmrc_zh"] = lambda scope: scope.set_name == "cmrc_zh"
+    print(f"\n{'held out':<30}{'noise':>7}{'match':>7}{'its unrelated above':>21}{'its relevant above':>20}")
+    for name, inside in parts.items():
+        low, high = anchors([scope for scope in measured if not inside(scope)], rng)
+        plain = [scope for scope in measured if scope.set_name != "across"]
+        unrelated = noise([(a, b) for a in plain for b in plain if inside(a) != inside(b)], rng)
+        relevant = match([scope for scope in measured if inside(scope)], rng)
+        print(f"{name:<30}{low:>7.3f}{high:>7.3f}{(unrelated > low).mean():>21.3f}{(relevant > high).mean():>20.3f}")
+
+
+def main() -> None:
+    """Print everything."""
+    measured = list(scopes(arguments(__doc__ or "")))
+    print_sets(measured)
+    print_unrelated(measured)
+    low, high = anchors(measured, np.random.default_rng(2))
+    print(f"\npooled: noise {low:.3f}, match {high:.3f}")
+    print_held_out(measured, np.random.default_rng(3))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The tables of vectors, since version 0002, for databases without a vector type of their own.
+
+``vector`` holds one row for a current revision that was embedded; a trigger deletes it, in the same transaction, when
+the revision is superseded, retired or purged, so that the catalogue's code knows nothing of vectors.  Who keeps vectors
+in memory loads what has changed: additions by ``vector.stamp``, removals by ``vector_removed``.  A stamp is the store's
+change counter after the transaction.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from powerctx_sqlalchemy.tables import _BIG, metadata
+
+__all__ = ["NEXT_STAMP", "SQLITE_TRIGGERS", "embedding_profile", "vector", "vector_removed"]
+
+# Every writer of the catalogue adds one to the counter at the end of its transaction.
+NEXT_STAMP = "(SELECT CAST(value AS INTEGER) + 1 FROM meta WHERE name = 'changes')"
+
+# The one model in use.  An id is never used twice: it tells which vectors a process has in memory.
+embedding_profile = sa.Table(
+    "embedding_profile",
+    metadata,
+    sa.Column("id", _BIG, primary_key=True),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("dimensions", sa.Integer, nullable=False),
+    # Removals up to this stamp are forgotten.
+    sa.Column("forgotten", _BIG, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# Vectors are little-endian float16: half the size, and cosines are right to 0.0001.
+vector = sa.Table(
+    "vector",
+    metadata,
+    sa.Column("id", _BIG, primary_key=True, autoincrement=False),
+    sa.Column("partition_id", _BIG, nullable=False),
+    sa.Column("stamp", _BIG, nullable=False),
+    sa.Column("text_hash", sa.LargeBinary(16), nullable=False),
+    sa.Column("embedding", sa.LargeBinary, nullable=False),
+)
+sa.Index("vector_stamp", vector.c.partition_id, vector.c.stamp)
+sa.Index("vector_text", vector.c.text_hash)
+
+vector_removed = sa.Table(
+    "vector_removed",
+    metadata,
+    sa.Column("id", _BIG, primary_key=True, autoincrement=False),
+    sa.Column("partition_id", _BIG, nullable=False),
+    sa.Column("stamp", _BIG, nullable=False),
+)
+sa.Index("vector_removed_stamp", vector_removed.c.partition_id, vector_removed.c.stamp)
+
+SQLITE_TRIGGERS = (
+    "CREATE TRIGGER vector_superseded AFTER UPDATE OF current ON revision WHEN NEW.current = 0 "
+    "BEGIN DELETE FROM vector WHERE id = OLD.id; END",
+    "CREATE TRIGGER vector_purged AFTER DELETE ON revision BEGIN DELETE FROM vector WHERE id = OLD.id; END",
+    "CREATE TRIGGER vector_forgotten AFTER DELETE ON vector BEGIN "
+    f"INSERT OR REPLACE INTO vector_removed VALUES (OLD.id, OLD.partition_id, {NEXT_STAMP}); END",
+)
+
+
+@sa.event.listens_for(metadata, "after_create")
+def _triggers(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
+    if connection.dialect.name == "sqlite":
+        for trigger in SQLITE_TRIGGERS:
+            connection.exec_driver_sql(trigger)

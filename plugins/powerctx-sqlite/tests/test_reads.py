@@ -1,0 +1,400 @@
+"""What a snapshot promises."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from powerctx_sqlalchemy import snapshot as snapshots
+from powerctx_sqlite.store import open_store
+
+from powerctx_core.errors import StoreError
+from powerctx_core.memory_store import MemoryStore
+from powerctx_core.ports import LexicalRequest, ListingRequest, NeighbourRequest
+from powerctx_core.records import NoSettings
+from powerctx_core.text.terms import analyse_query
+from powerctx_core.types import Deadline, Filters, Item, Partition
+
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda 数据 选择 über naïve C++ foo_bar".split()
+
+
+def _texts(count: int, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(WORDS, weights=range(1, len(WORDS) + 1), k=rng.randint(1, 9))) for _ in range(count)]
+
+
+def test_neighbours(store, ask):
+    """Neighbours are the next current items by position, over gaps, at the ends, and past what was retired."""
+    positions = {"a": 1, "b": 5, "c": 6, "d": 100, "e": 100}
+    store.catalogue.put(
+        [ask.item(f"word {name}", artifact_id=name, thread="t", position=n) for name, n in positions.items()]
+    )
+    store.catalogue.put([ask.item("word other", artifact_id="o", thread="u", position=5)])
+    store.catalogue.put(
+        [ask.item("word loose", artifact_id="l"), ask.item("word unplaced", artifact_id="p", thread="t")]
+    )
+    store.catalogue.put([ask.item("word", "elsewhere", artifact_id="x", thread="t", position=2)])
+
+    def beside() -> dict[str, list[str]]:
+        partition = Partition("s", "memory")
+        request = LexicalRequest(partition=partition, query=analyse_query("word"), k=20)
+        with store.catalogue.snapshot(Deadline()) as snapshot:
+            names = {hit.key: hit.artifact_id for hit in snapshot.lexical([request])[0].hits}
+            found = snapshot.neighbours(NeighbourRequest(partition=partition, keys=tuple(names)))
+        return {names[key]: [names[other] for other in others] for key, others in found.items()}
+
+    assert {
+        "a": ["b"], "b": ["a", "c"], "c": ["b", "d"], "d": ["c", "e"], "e": ["d"], "o": [], "p": [],
+    } == beside()  # fmt: skip
+    store.catalogue.retire([("s", "memory", "c")])
+    assert ["a", "d"] == beside()["b"]
+
+
+def test_listing(store, ask):
+    """Listings are most recent first, ties by artifact id, below a prefix, without what has no time last."""
+    day = datetime(2024, 1, 1, tzinfo=UTC)
+    names = ["a/b", "a/c", "a", "ab", "a-b", "a0", "z"]
+    store.catalogue.put([ask.item(f"t {name}", artifact_id=name, updated_at=day) for name in names])
+    store.catalogue.put([ask.item("new", artifact_id="a/new", updated_at=day + timedelta(days=1), event_time=day)])
+
+    def listed(prefix=None, limit=100, **filters) -> list[str]:
+        request = ListingRequest(
+            partition=Partition("s", "memory"), prefix=prefix, limit=limit, filters=Filters(**filters)
+        )
+        with store.catalogue.snapshot(Deadline()) as snapshot:
+            return [candidate.address.artifact_id for candidate in snapshot.listing(request)]
+
+    assert ["a/new", *sorted(names)] == listed()
+    assert ["a/new", "a", "a/b", "a/c"] == listed("a")
+    assert ["a/new", "a"] == listed("a", limit=2)
+    assert [] == listed(limit=0)
+    assert ["a/new"] == listed(since=day + timedelta(hours=1))
+    assert ["a/new"] == listed(time_field="event", until=day + timedelta(hours=1))
+    assert ["a/new", *sorted(names)] == listed(time_field="event")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ['"', '""', "*", "alpha*", "NEAR(alpha beta)", "alpha AND NOT beta", "lexical:alpha", "^alpha", "-alpha", "(",
+     "alpha\0beta", "{terms} : alpha", "'; DROP TABLE revision; --", "+", "\ud800", "a" * 5000, "NOT", "OR OR"],
+)  # fmt: skip
+def test_query_syntax_is_text(store, ask, query, monkeypatch):
+    """Nothing that stands in a query is syntax: it is analysed like any text, or holds no term."""
+    monkeypatch.setattr(snapshots, "_SCANNED_ITEMS", 0)
+    store.catalogue.put([ask.item("alpha beta", artifact_id="x"), ask.item("gamma", artifact_id="y")])
+
+    assert ask.found(store, query) <= {"x", "y"}
+    assert {"x"} == ask.found(store, "alpha")
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 300, 16_000])
+@pytest.mark.parametrize("rank_above", [2000, 0])
+def test_many_terms(opened, ask, count, rank_above):
+    """Of any number of terms the 64 rarest that occur are used, by the same rule for partitions of any size."""
+    store = opened(rank_above=rank_above)
+    batch = [ask.item(" ".join(f"w{n}x" for n in range(start, 100)), artifact_id=f"a{start}") for start in range(95)]
+    store.catalogue.put(batch)
+    reference = MemoryStore("memory://", NoSettings())
+    reference.catalogue.put(batch)
+    query = " ".join(f"w{n}x" for n in range(count))
+
+    assert _figures(reference, query) == _figures(store, query)
+    assert len(ask.lexical(store, query).terms) <= 64
+
+
+def _figures(store, query: str, scope: str = "s", filters: Filters = Filters()) -> tuple:
+    request = LexicalRequest(partition=Partition(scope, "memory"), query=analyse_query(query), k=2000, filters=filters)
+    with store.catalogue.snapshot(Deadline()) as snapshot:
+        result = snapshot.lexical([request])[0]
+    statistics = result.statistics
+    hits = {hit.artifact_id: (dict(hit.matched), hit.length) for hit in result.hits}
+    return hits, statistics.items, statistics.mean_length, dict(statistics.document_frequency), result.terms
+
+
+def test_large_partitions_agree_with_small_ones(opened, ask, path):
+    """The two ways to match give the same members and figures, with and without filters."""
+    texts = _texts(600, seed=1)
+    items = [ask.item(text, artifact_id=f"a{n}", tags=("odd",) if n % 2 else ()) for n, text in enumerate(texts)]
+    small = opened(rank_above=1000)
+    small.catalogue.put(items)
+    large = opened(rank_above=10)
+
+    for query in ("alpha", "数据 beta", "kappa lambda C++ foo_bar über", "nowhere", " ".join(WORDS)):
+        for filters in (Filters(), Filters(tags=("odd",))):
+            assert _figures(small, query, filters=filters) == _figures(large, query, filters=filters)
+
+
+def test_large_partition_keeps_the_best(opened, ask):
+    """Of more members than asked for, core's best are returned, also when frequent terms only add to the rank."""
+    from powerctx_core.recall.ranking import rank
+
+    rng = random.Random(5)
+    items = [
+        ask.item(" ".join(rng.choices(WORDS, weights=range(1, len(WORDS) + 1), k=12)), artifact_id=f"a{n}")
+        for n in range(3000)
+    ]
+    small, large = opened(rank_above=5000), opened(rank_above=100)
+    small.catalogue.put(items)
+    limits = snapshots._POSTINGS, snapshots._KEPT_POSTINGS
+    try:
+        for postings, kept in (limits, (1000, 500)):
+            snapshots._POSTINGS, snapshots._KEPT_POSTINGS = postings, kept
+            for query in ("alpha iota", "beta eta 数据", "alpha beta C++"):
+                every, top = ask.lexical(small, query, k=8), ask.lexical(large, query, k=8)
+                best = [hit.artifact_id for hit in rank(every.hits, every.statistics, 8)]
+
+                assert every.statistics == top.statistics
+                assert len(top.hits) < len(every.hits)
+                assert len(set(best) & {hit.artifact_id for hit in top.hits}) >= 7
+    finally:
+        snapshots._POSTINGS, snapshots._KEPT_POSTINGS = limits
+
+
+def test_frequencies_follow_changes(opened, ask):
+    """Kept frequencies of a large partition are never older than the snapshot that uses them."""
+    store = opened(rank_above=2)
+    store.catalogue.put([ask.item(f"alpha {n}", artifact_id=f"a{n}") for n in range(5)])
+    request = LexicalRequest(partition=Partition("s", "memory"), query=analyse_query("alpha"), k=9)
+
+    with store.catalogue.snapshot(Deadline()) as before:
+        assert 5 == before.changes() * 5
+        store.catalogue.put([ask.item("alpha new", artifact_id="new")])
+        assert 6 == ask.lexical(store, "alpha").statistics.document_frequency["alpha"]
+        assert 5 == before.lexical([request])[0].statistics.document_frequency["alpha"]
+    assert 6 == ask.lexical(store, "alpha").statistics.document_frequency["alpha"]
+    store.catalogue.retire([("s", "memory", "a1")])
+    assert 5 == ask.lexical(store, "alpha").statistics.document_frequency["alpha"]
+
+
+@pytest.mark.parametrize("scanned", [128, 0])
+def test_agrees_with_the_memory_store(opened, ask, monkeypatch, scanned):
+    """A long random history gives the same outcomes, members, figures, listings and revisions as core's reference."""
+    monkeypatch.setattr(snapshots, "_SCANNED_ITEMS", scanned)
+    rng = random.Random(11)
+    ours, reference = opened(), MemoryStore("memory://", NoSettings())
+    when = datetime(2024, 1, 1, tzinfo=UTC)
+    for step in range(120):
+        when += timedelta(minutes=1)
+        texts = _texts(rng.randint(1, 6), seed=step)
+        batch = [
+            Item(
+                scope_id=rng.choice("st"), artifact_id=rng.choice(["a", "b", "c", "d/e", "d/f", None]), text=text,
+                title=rng.choice([None, "alpha"]), tags=rng.choice([(), ("x",), ("x", "y")]),
+                thread=rng.choice([None, "t"]), position=rng.choice([None, 1, 2, 5]), created_at=when,
+                updated_at=when, event_time=rng.choice([None, when]),
+                meta=rng.choice([{}, {"a": 1}]),
+            )
+            for text in texts
+        ]  # fmt: skip
+        assert list(reference.catalogue.put(batch)) == list(ours.catalogue.put(batch))
+        gone = [(rng.choice("st"), "memory", rng.choice(["a", "b", "d/e"]))]
+        if step % 5 == 0:
+            assert reference.catalogue.retire(gone) == ours.catalogue.retire(gone)
+        if step % 11 == 0:
+            assert reference.catalogue.purge(gone) == ours.catalogue.purge(gone)
+    for scope in "stu":
+        for query in WORDS:
+            for filters in (
+                Filters(),
+                Filters(tags=("x",)),
+                Filters(since=when - timedelta(hours=1), time_field="event"),
+            ):
+                assert _figures(reference, query, scope, filters) == _figures(ours, query, scope, filters)
+    for scope in "st":
+        assert _everything(reference, scope) == _everything(ours, scope)
+
+
+def _everything(store, scope: str) -> list:
+    """Return listings, details, neighbours and histories, without keys."""
+    partition = Partition(scope, "memory")
+    request = LexicalRequest(partition=partition, query=analyse_query(" ".join(WORDS)), k=99)
+    with store.catalogue.snapshot(Deadline()) as snapshot:
+        listings = [
+            snapshot.listing(ListingRequest(partition=partition, prefix=prefix, filters=Filters(time_field=field)))
+            for prefix in (None, "d", "a")
+            for field in ("created", "updated", "event")
+        ]
+        names = {hit.key: hit.artifact_id for hit in snapshot.lexical([request])[0].hits}
+        details = {names[key]: candidate for key, candidate in snapshot.fetch(list(names)).items()}
+        beside = snapshot.neighbours(NeighbourRequest(partition=partition, keys=tuple(names)))
+        threads = {names[key]: [names[other] for other in others] for key, others in beside.items()}
+        histories = [snapshot.history(scope, "memory", candidate.address.artifact_id) for candidate in listings[0]]
+        exact = [snapshot.get(revision.address) for history in histories for revision in history]
+        return [listings, details, threads, histories, exact, snapshot.partitions()]
+
+
+CHARACTERS = st.characters(exclude_categories=("Cs",))
+TEXTS = st.text(CHARACTERS, min_size=1, max_size=300).filter(lambda text: not text.isspace())
+NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30)
+NUMBERS = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def items(draw) -> Item:
+    """Any item."""
+    first, last = datetime(2, 1, 1), datetime(9998, 1, 1)  # noqa: DTZ001 - hypothesis wants naive bounds
+    when = draw(st.datetimes(first, last, timezones=st.just(UTC)))
+    return Item(
+        scope_id=draw(NAMES),
+        artifact_id=draw(NAMES),
+        text=draw(TEXTS),
+        title=draw(st.none() | TEXTS),
+        overview=draw(st.none() | TEXTS),
+        tags=tuple(draw(st.lists(NAMES, max_size=4, unique=True))),
+        created_at=when,
+        updated_at=when,
+        event_time=draw(st.none() | st.just(when)),
+        meta=draw(st.dictionaries(st.text(CHARACTERS, max_size=9), st.none() | NUMBERS, max_size=3)),
+    )
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(item=items())
+def test_round_trip(item, memory):
+    """Any text, byte for byte, and any moment come back as they were given."""
+    # An equal item of an earlier example would be left as it is, with its own times.
+    memory.catalogue.purge([(item.scope_id, item.family, item.artifact_id)])
+    memory.catalogue.put([item])
+
+    with memory.catalogue.snapshot(Deadline()) as snapshot:
+        stored = snapshot.latest(item.scope_id, "memory", item.artifact_id).item
+
+    assert item == stored
+    assert item.digest == stored.digest
+
+
+@pytest.fixture(scope="module")
+def memory():
+    """A store in memory."""
+    store = open_store("sqlite://")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("unit", ["a", "é", "数", "😀", "e\u0301"])
+@pytest.mark.parametrize("size", [4095, 4096, 4097, 9000])
+def test_long_bodies(store, ask, unit, size):
+    """A candidate carries the head, cut between characters; the revision has all of it."""
+    text = (unit * size)[:size]
+    store.catalogue.put([ask.item(text, artifact_id="x", title="findme")])
+
+    candidate = ask.fetched(store, "findme")["x"]
+
+    assert text.startswith(candidate.head)
+    assert len(candidate.head.encode()) <= 4096
+    assert len(text.encode()) == candidate.body_bytes
+    assert len(candidate.head.encode()) >= min(4096 - 3, candidate.body_bytes)
+    assert [(1, text, "current")] == ask.states(store, "x")
+
+
+def _counted(store) -> list[str]:
+    seen: list[str] = []
+    sa.event.listen(store._database._engine, "before_cursor_execute", lambda *call: seen.append(call[2]))
+    return seen
+
+
+@pytest.mark.parametrize("rank_above", [2000, 10])
+def test_statements(opened, ask, rank_above):
+    """A prepare of one family takes at most five statements, and none of them writes."""
+    store = opened(rank_above=rank_above)
+    store.catalogue.put([ask.item(f"alpha {n}", artifact_id=f"a{n}", thread="t", position=n) for n in range(50)])
+    partition = Partition("s", "memory")
+    seen = _counted(store)
+    with store.catalogue.snapshot(Deadline.after(10)) as snapshot:
+        request = LexicalRequest(partition=partition, query=analyse_query("alpha 7"), k=64)
+        keys = [hit.key for hit in snapshot.lexical([request])[0].hits]
+        snapshot.neighbours(NeighbourRequest(partition=partition, keys=tuple(keys[:8])))
+        snapshot.fetch(keys)
+
+    assert len(seen) <= 5
+    assert all(statement.startswith("SELECT") for statement in seen)
+    seen.clear()
+    with store.catalogue.snapshot(Deadline()) as snapshot:
+        snapshot.lexical([attrs_request(scope) for scope in ("s", "t", "u", "v")])
+    assert len(seen) <= 2
+
+
+def attrs_request(scope: str) -> LexicalRequest:
+    """A request to one scope."""
+    return LexicalRequest(partition=Partition(scope, "memory"), query=analyse_query("alpha"), k=64)
+
+
+def test_every_plan_uses_an_index(store, ask, monkeypatch):
+    """No read of revisions walks through a whole table."""
+    monkeypatch.setattr(snapshots, "_SCANNED_ITEMS", 0)
+    store.catalogue.put([ask.item("alpha", artifact_id="a", thread="t", position=1)])
+    seen: list[tuple[str, tuple]] = []
+    sa.event.listen(store._database._engine, "before_cursor_execute", lambda *call: seen.append((call[2], call[3])))
+    _everything(store, "s")
+    _figures(store, "alpha", filters=Filters(tags=("x",)))
+    store.catalogue.put([ask.item("beta", artifact_id="a"), ask.item("gamma", artifact_id="b")])
+    with sqlite3.connect(store._database.location.path) as plain:
+        plans = {
+            row[3]
+            for statement, values in seen
+            if statement.startswith("SELECT") and isinstance(values, tuple)
+            for row in plain.execute(f"EXPLAIN QUERY PLAN {statement}", values)
+        }
+    plain.close()
+
+    scans = {
+        plan for plan in plans if plan.startswith("SCAN") and not plan.startswith(("SCAN v", "SCAN asked", "SCAN ids"))
+    }
+    assert {
+        plan for plan in scans if "VIRTUAL TABLE" not in plan and plan not in {"SCAN meta", "SCAN partition"}
+    } == set()
+
+
+def test_reads_change_nothing(opened, ask, path):
+    """Reading leaves the file's bytes and the change counter as they were."""
+    store = opened()
+    store.catalogue.put([ask.item("alpha", artifact_id="x", thread="t", position=1)])
+    store.close()
+    before = path.read_bytes()
+
+    reader = opened()
+    _everything(reader, "s")
+    _figures(reader, "alpha")
+    reader.status()
+    with reader.catalogue.snapshot(Deadline()) as snapshot:
+        assert 1 == snapshot.changes()
+    reader.close()
+
+    assert before == path.read_bytes()
+    assert [path] == list(path.parent.iterdir())
+
+
+def test_deadline(opened, ask):
+    """A statement that runs past the deadline is stopped and told; the connection is good for the next call."""
+    store = opened(rank_above=10)
+    store.catalogue.put([ask.item(f"alpha beta gamma {n}", artifact_id=f"a{n}") for n in range(20_000)])
+    request = LexicalRequest(partition=Partition("s", "memory"), query=analyse_query("alpha beta gamma"), k=10)
+
+    with (
+        store.catalogue.snapshot(Deadline(time.monotonic() - 1)) as snapshot,
+        pytest.raises(StoreError, match="deadline"),
+    ):
+        snapshot.lexical([request])
+
+    assert 20_000 == ask.lexical(store, "alpha").statistics.document_frequency["alpha"]
+
+
+def test_store_in_memory(ask):
+    """A store in memory keeps the same promises; writing while reading it in one thread is refused, not a deadlock."""
+    store = open_store("sqlite://")
+    store.catalogue.put([ask.item("alpha", artifact_id="x")])
+    with store.catalogue.snapshot(Deadline()) as outer, store.catalogue.snapshot(Deadline()) as inner:
+        assert outer.changes() == inner.changes() == 1
+        with pytest.raises(StoreError, match="in memory"):
+            store.catalogue.put([ask.item("beta")])
+    assert {"x"} == ask.found(store, "alpha")
+    other = open_store("sqlite://")
+    assert set() == ask.found(other, "alpha")
+    store.close()
+    other.close()

@@ -1,0 +1,446 @@
+"""The command line, in process."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from powerctx_core import StoreError, context
+from powerctx_core.cli import output
+from powerctx_core.cli.program import COMMANDS, program
+
+STORE = "sqlite:///t.db"
+SCOPE = "project:demo"
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in an empty folder, with no settings of the user."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    for name in ("POWERCTX_STORE", "POWERCTX_PLUGINS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
+    """Run ``powerctx``."""
+    return CliRunner().invoke(program, list(arguments), input=stdin, prog_name="powerctx")
+
+
+def stored(*texts: str, scope: str = SCOPE) -> None:
+    """Put texts into the store as memories m0, m1, …."""
+    lines = [json.dumps({"id": f"m{n}", "text": text}) for n, text in enumerate(texts)]
+    result = run("ingest", "-", "--scope", scope, "--store", STORE, stdin="\n".join(lines))
+    assert 0 == result.exit_code, result.output
+
+
+def failed(result: Result, code: int, *parts: str) -> None:
+    """Assert exit code, silence on standard output, and exactly one line ``error: …`` that holds *parts*."""
+    assert code == result.exit_code, result.output
+    assert "" == result.stdout
+    assert 1 == result.stderr.count("\n")
+    assert result.stderr.startswith("error: ")
+    for part in parts:
+        assert part in result.stderr
+
+
+def paths(command: click.Command, name: str) -> list[str]:
+    """Return the names of a command and those below it."""
+    if not isinstance(command, click.Group):
+        return [name]
+    return [name, *(f"{name} {each}" for each in command.commands)]
+
+
+EVERY = [path for name in COMMANDS for path in paths(program.get_command(click.Context(program), name), name)]
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_help(path: str) -> None:
+    """The help of every command says what it does and shows an example of it."""
+    result = run(*path.split(), "--help")
+
+    assert 0 == result.exit_code
+    assert f"Usage: powerctx {path}" in result.stdout
+    assert f"  powerctx {path}" in result.stdout.partition("Example:")[2] or "powerctx config show" in result.stdout
+    assert "\b" not in result.stdout
+
+
+@pytest.mark.parametrize("path", [path for path in EVERY if path != "config"])
+def test_common_options(path: str) -> None:
+    """Every command takes --store, --json and --debug."""
+    text = run(*path.split(), "--help").stdout
+
+    assert all(f"--{option}" in text for option in ("store URL", "json", "debug"))
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_help_lists_all_commands(arguments: tuple[str, ...]) -> None:
+    """Without arguments the help is printed, with every command in one line."""
+    result = run(*arguments)
+
+    assert 0 == result.exit_code
+    for name in COMMANDS:
+        assert f"\n  {name} " in result.stdout
+
+
+def test_version() -> None:
+    """--version prints one line."""
+    assert run("--version").stdout.startswith("powerctx ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("frobnicate",), "No such command"),
+        (("prepair",), "'prepare'"),
+        (("--nope",), "No such option"),
+        (("prepare",), "powerctx prepare --help"),
+        (("prepare", "x"), "--scope"),
+        (("prepare", "x", "--scope", "s", "--max-bytes", "many"), "--max-bytes"),
+        (("prepare", "x", "--scope", "s", "--max-bytes", "100"), "512"),
+        (("prepare", "x", "--scope", "s", "--max-items", "65"), "64"),
+        (("prepare", "   ", "--scope", "s"), "blank"),
+        (("prepare", "x" * 9000, "--scope", "s"), "8192"),
+        (("prepare", "\udcff", "--scope", "s"), "surrogate"),
+        (("prepare", "x", "--scope", ""), "scope_id"),
+        (("prepare", "x", "--scope", "s", "--renderer", "nope"), "--renderer"),
+        (("prepare", "x", "--scope", "s", "--families", "nope"), "--families"),
+        (("prepare", "x", "--scope", "s", "--families", " , "), "families is empty"),
+        (("prepare", "x", "--scope", "s", "--policy", "nope"), "policy"),
+        (("find", "x", "--scope", "s", "--limit", "0"), "1000"),
+        (("find", "x", "--scope", "s", "--since", "soon"), "--since"),
+        (("read", "http://example.com"), "powerctx://"),
+        (("forget", "powerctx://s/memory/x@0"), "revisions count from 1"),
+        (("ingest",), "PATH"),
+        (("ingest", "nowhere.md"), "does not exist"),
+        (("ingest", "-", "--family", "nope"), "--map"),
+        (("ingest", "-", "--map", "a"), "conversation=memory"),
+        (("ingest", "-", "--map", "a=memory,a=x"), "twice"),
+        (("ingest", "-", "--map", "a=nope"), "nope"),
+        (("ingest", "-", "--tz", "Mars/Base"), "--tz"),
+        (("ingest", "-", "--tz", "+99:99"), "--tz"),
+        (("ingest", "-", "--scope", "a\nb"), "control character"),
+        (("ingest", "-", "--batch", "0"), "--batch"),
+    ],
+)
+def test_bad_usage(arguments: tuple[str, ...], part: str) -> None:
+    """Bad usage is exit code 2 and one line that names the matter."""
+    failed(run("--store", "memory://", *arguments), 2, part)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("read", "powerctx://s/memory/none", "--store", "memory://"), "is not stored"),
+        (("history", "powerctx://s/memory/none", "--store", "memory://"), "no revisions"),
+        (("forget", "powerctx://s/memory/none", "--store", "memory://"), "no revisions"),
+        (("prepare", "x", "--scope", "s", "--store", "nope://x"), "nope"),
+        (("prepare", "x", "--scope", "s", "--store", "not a url"), "sqlite:///"),
+        (("check", "nope"), "installed"),
+    ],
+)
+def test_failed_runs(arguments: tuple[str, ...], part: str) -> None:
+    """A run that fails is exit code 1 and one line."""
+    failed(run(*arguments), 1, part)
+
+
+def test_store_url_shows_no_secret() -> None:
+    """A password in the URL of a store is in no message."""
+    result = run("prepare", "x", "--scope", "s", "--store", "nope://me:hunter2@host/db")
+
+    failed(result, 1)
+    assert "hunter2" not in result.output
+
+
+def test_bad_settings_file(tmp_path: Path) -> None:
+    """A wrong settings file is one line, even with several mistakes, and help goes on without it."""
+    (tmp_path / "powerctx.toml").write_text("[recall]\nitem_bytes = 'x'\nfamilies = 3\n")
+
+    failed(run("find", "x", "--scope", "s"), 2, "item_bytes", "families", "powerctx.toml")
+    assert 0 == run("--help").exit_code
+
+
+def test_debug_shows_the_traceback() -> None:
+    """With --debug the traceback stands before the line, wherever the option stands."""
+    for arguments in (("--debug", "check", "nope"), ("check", "nope", "--debug")):
+        result = run(*arguments)
+        assert 1 == result.exit_code
+        assert "Traceback" in result.stderr
+        assert result.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_unexpected_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect is shown in one line that asks for --debug."""
+
+    def broken(**_: object) -> None:
+        raise ZeroDivisionError("a\nb")
+
+    monkeypatch.setattr(context, "open", broken)
+    failed(run("find", "x", "--scope", "s"), 1, "ZeroDivisionError", "--debug")
+
+
+def test_newer_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a store says when its file is newer than the code reaches the user as one line."""
+
+    def newer(**_: object) -> None:
+        raise StoreError("t.db was made by a newer powerctx (schema 9);\nupgrade powerctx-sqlite.")
+
+    monkeypatch.setattr(context, "open", newer)
+    failed(run("prepare", "x", "--scope", "s"), 1, "upgrade powerctx-sqlite")
+
+
+def test_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends quietly with 130."""
+
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(context, "open", interrupted)
+    result = run("find", "x", "--scope", "s")
+
+    assert (130, "") == (result.exit_code, result.output)
+
+
+def test_prepare() -> None:
+    """The content alone is on standard output, one line about it on standard error."""
+    stored("We chose SQLite because it is a file.", "The office plant is green.")
+
+    result = run("prepare", "Why SQLite?", "--scope", SCOPE, "--store", STORE)
+
+    assert 0 == result.exit_code
+    assert "We chose SQLite" in result.stdout
+    assert "plant" not in result.stdout
+    assert f"delivered · 1 item · {len(result.stdout.encode())} of 8000 bytes · memory fts\n" == result.stderr
+
+
+def test_prepare_json() -> None:
+    """With --json standard output is exactly the response object."""
+    stored("We chose SQLite because it is a file.")
+
+    for query, status in (("SQLite", "ready"), ("zebra", "empty")):
+        result = run("prepare", query, "--scope", SCOPE, "--store", STORE, "--json")
+        response = json.loads(result.stdout)
+        assert {"schema", "status", "content", "content_bytes"} == response.keys()
+        assert status == response["status"]
+        assert "" == result.stderr
+
+
+@pytest.mark.parametrize(
+    ("query", "scope", "outcome", "hint"),
+    [
+        ("SQLite", "nowhere", "no_content", "powerctx ingest PATH --scope nowhere"),
+        ("SQLite", "nowhere", "no_content", SCOPE),
+        ("zebra", SCOPE, "no_match", "other words"),
+    ],
+)
+@pytest.mark.parametrize("command", ["prepare", "find"])
+def test_empty(command: str, query: str, scope: str, outcome: str, hint: str) -> None:
+    """Nothing to deliver is no error: nothing on standard output, the outcome and the next step on the other."""
+    stored("We chose SQLite because it is a file.")
+
+    result = run(command, query, "--scope", scope, "--store", STORE)
+
+    assert (0, "") == (result.exit_code, result.stdout)
+    assert outcome in result.stderr
+    assert hint in result.stderr
+
+
+def test_query_from_stdin() -> None:
+    """A dash reads the query from standard input."""
+    stored("火锅店在北京大学旁边。")
+
+    result = run("prepare", "-", "--scope", SCOPE, "--store", STORE, stdin="北京的火锅\n")
+
+    assert "北京大学" in result.stdout
+    failed(run("prepare", "-", "--scope", SCOPE, "--store", STORE, stdin=b"\xff"), 2, "UTF-8")
+
+
+def test_find() -> None:
+    """A table with rank, score, match and URI, or JSON."""
+    stored("SQLite is a file.", "SQLite and files and SQLite.")
+
+    table = run("find", "sqlite", "--scope", SCOPE, "--store", STORE).stdout.splitlines()
+    entries = json.loads(run("find", "sqlite", "--scope", SCOPE, "--store", STORE, "--json").stdout)["entries"]
+
+    assert ["rank", "score", "match", "uri", "abstract"] == table[0].split()
+    assert [entry["uri"] for entry in entries] == [line.split()[3] for line in table[1:]]
+
+
+def test_life_of_an_item() -> None:
+    """Read, history, forget, purge: a retired revision stays readable, a purged one is gone."""
+    stored("first")
+    stored("second")
+    uri = "powerctx://project%3Ademo/memory/m0"
+
+    assert "second\n" == run("read", uri, "--store", STORE).stdout
+    assert "first\n" == run("read", f"{uri}@1", "--store", STORE).stdout
+    assert "first" == json.loads(run("read", f"{uri}@1", "--store", STORE, "--json").stdout)["text"]
+    states = json.loads(run("history", uri, "--store", STORE, "--json").stdout)
+    assert ["superseded", "current"] == [revision["state"] for revision in states]
+    assert 3 == len(run("history", uri, "--store", STORE).stdout.splitlines())
+
+    failed(run("forget", uri, f"{uri}x", "--store", STORE), 1, "m0x")
+    assert "1 item retired\n" == run("forget", uri, "--store", STORE).stdout
+    failed(run("read", uri, "--store", STORE), 1)
+    assert "second\n" == run("read", f"{uri}@2", "--store", STORE).stdout
+    assert "" == run("prepare", "second", "--scope", SCOPE, "--store", STORE).stdout
+
+    failed(run("forget", uri, "--purge", "--store", STORE), 2, "--yes")
+    assert "2 revisions deleted\n" == run("forget", uri, "--purge", "--yes", "--store", STORE).stdout
+    failed(run("read", f"{uri}@2", "--store", STORE), 1)
+
+
+def test_ingest_reports_bad_lines() -> None:
+    """A bad line is named by file and number, the rest goes in, the exit code is 1, and counts are exact."""
+    Path("x.jsonl").write_text('{"text":"a"}\n{"text":\n{"text":"b"}\n[]\n{"text":"c","time":"never"}\n')
+
+    result = run("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE)
+
+    assert 1 == result.exit_code
+    assert "2 stored, 0 unchanged, 3 bad in 1 scope\n" == result.stdout
+    assert ["x.jsonl:2", "x.jsonl:4", "x.jsonl:5"] == [line[:9] for line in result.stderr.splitlines()[:3]]
+    assert result.stderr.splitlines()[3].startswith("error: 3 lines or files were not stored")
+    again = json.loads(run("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE, "--json").stdout)
+    assert {"stored": 0, "unchanged": 2, "bad": 3} == {key: again[key] for key in ("stored", "unchanged", "bad")}
+
+
+def test_ingest_names_all_unknown_families() -> None:
+    """Families that nobody declares stop the run before its batch, with the option that stores them."""
+    lines = ['{"text":"a","family":"conversation"}', '{"text":"b","family":"event"}', '{"text":"c"}']
+    Path("x.jsonl").write_text("\n".join(lines))
+
+    result = run("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE)
+
+    failed(result, 2, "x.jsonl:1", "--family memory", "--map conversation=memory,event=memory", "nothing was stored")
+    result = run("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE, "--map", "conversation=memory,event=memory")
+    assert "3 stored, 0 unchanged, 0 bad in 1 scope\n" == result.stdout
+
+
+def test_ingest_in_batches() -> None:
+    """Every batch size stores the same, and running it again changes nothing."""
+    Path("x.jsonl").write_text("\n".join(f'{{"text":"item number {n}"}}' for n in range(10)))
+    arguments = ("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE, "--batch")
+
+    assert "10 stored, 0 unchanged, 0 bad in 1 scope\n" == run(*arguments, "3").stdout
+    assert "0 stored, 10 unchanged, 0 bad in 1 scope\n" == run(*arguments, "1").stdout
+
+
+def test_documents_need_a_scope() -> None:
+    """A document without --scope is bad usage."""
+    Path("a.md").write_text("# A")
+
+    failed(run("ingest", "a.md", "--store", STORE), 2, "a.md", "--scope")
+
+
+def test_ingest_retires_what_a_shorter_document_leaves() -> None:
+    """Parts of an earlier, longer version, or of the other form, leave retrieval."""
+    uri = "powerctx://project%3Ademo/memory/a.md"
+    Path("a.md").write_text("# A\na\n# B\nb\n# C\nc\n# D\nd\n")
+    arguments = ("ingest", "a.md", "--scope", SCOPE, "--store", STORE)
+    run(*arguments, "--split")
+    Path("a.md").write_text("# A\na\n# B\nb\n")
+
+    assert "retired, of earlier versions: 2 items\n" == run(*arguments, "--split").stderr
+    failed(run("read", f"{uri}%233", "--store", STORE), 1)
+    assert "retired, of earlier versions: 2 items\n" == run(*arguments).stderr
+    assert "retired, of earlier versions: 1 item\n" == run(*arguments, "--split").stderr
+
+
+def test_ingest_of_nothing() -> None:
+    """A folder without readable files, and empty input, say so without being an error."""
+    Path("empty").mkdir()
+
+    result = run("ingest", "empty", "--scope", SCOPE, "--store", STORE)
+    assert 0 == result.exit_code
+    assert "nothing to read" in result.stderr
+    assert "0 stored, 0 unchanged, 0 bad\n" == run("ingest", "-", "--store", STORE, stdin="").stdout
+
+
+def test_config() -> None:
+    """Every value with its origin; secrets are masked; the path of the file."""
+    Path("powerctx.toml").write_text('[parts.acme]\napi_key = "hunter2"\n')
+
+    shown = run("config", "show", "--store", "memory://").stdout
+    assert "memory://" in shown
+    assert "flag" in shown
+    assert "hunter2" not in shown
+    assert "flag" == json.loads(run("config", "show", "--json", "--store", "memory://").stdout)["store"]["origin"]
+    assert f"{Path.cwd() / 'powerctx.toml'}\n" == run("config", "path").stdout
+
+
+def test_plugins() -> None:
+    """The core's own parts are listed and load."""
+    report = json.loads(run("plugins", "--json").stdout)
+
+    assert ("core", "ok") == (report[0]["name"], report[0]["state"])
+    assert "core" in run("plugins").stdout
+    assert 0 == run("check", "core").exit_code
+
+
+def test_doctor() -> None:
+    """A healthy store is exit code 0; one that does not open is a problem, exit code 1, and JSON stays JSON."""
+    assert "all is well" in run("doctor", "--store", "memory://").stdout
+    Path("bad.db").write_text("no database")
+
+    result = run("doctor", "--store", "sqlite:///bad.db", "--json")
+
+    assert 1 == result.exit_code
+    assert 1 == len(json.loads(result.stdout)["problems"])
+
+
+def test_index() -> None:
+    """The index can be rebuilt."""
+    stored("one", "two")
+
+    assert {"analysed": 2, "items": 2} == json.loads(run("index", "--rebuild", "--store", STORE, "--json").stdout)
+    assert ["project:demo", "memory", "2"] == run("index", "--store", STORE).stdout.splitlines()[1].split()
+
+
+def test_demo(tmp_path: Path) -> None:
+    """Three questions are answered with their explanation, and nothing is left behind."""
+    result = run("demo")
+
+    assert 0 == result.exit_code, result.stderr
+    assert 3 == result.stdout.count("Question ")
+    assert 3 == result.stdout.count(" of 8000 bytes, ")
+    assert "powerctx ingest" in result.stdout.splitlines()[-2]
+    assert [] == [path for path in tmp_path.iterdir() if path.name != "home"]
+    answers = json.loads(run("demo", "--json").stdout)
+    assert ["delivered"] * 3 == [answer["outcome"] for answer in answers]
+
+
+def test_demo_in_safe_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the SQLite plugin the demo says what to install."""
+    monkeypatch.setenv("POWERCTX_PLUGINS", "")
+
+    failed(run("demo"), 1, "pip install powerctx-sqlite")
+
+
+def test_control_characters_are_shown() -> None:
+    """Text that is printed on one line cannot steer a terminal or add lines."""
+    assert "a b \\x1b[31m" == output.plain("a\n b \x1b[31m")
+
+
+def test_table_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URI is never folded, whatever the width; free text gives way, and markup in it is only text."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    uri = f"powerctx://s/memory/{'x' * 90}@1"
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+
+    output.table(("rank>", "uri", "abstract"), [(1, uri, "[bold]long[/] \x1b[31m " * 10)])
+
+    line = next(line for line in sys.stdout.getvalue().splitlines() if uri in line)
+    assert "[bold]long" in line
+    assert "\x1b[31m" not in line
