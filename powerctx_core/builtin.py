@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from powerctx_core.hash_embed import HashSettings
 from powerctx_core.hookspecs import hookimpl
 from powerctx_core.ports import Capability
-from powerctx_core.records import AdmissionSpec, FamilySpec, RendererSpec, StoreSpec, TokenEstimatorSpec
+from powerctx_core.records import AdmissionSpec, EmbedderSpec, FamilySpec, RendererSpec, StoreSpec, TokenEstimatorSpec
 
 __all__: list[str] = []
 
@@ -57,6 +58,17 @@ def powerctx_stores() -> Iterable[StoreSpec]:
         ),
         example="memory://",
         about="in memory, gone when closed",
+    )
+
+
+@hookimpl
+def powerctx_embedders() -> Iterable[EmbedderSpec]:
+    """Vectors without a model."""
+    yield EmbedderSpec(
+        name="hash",
+        factory="powerctx_core.hash_embed:HashEmbedder",
+        settings=HashSettings,
+        about="hashed words, for tests: no model, no meaning",
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import attrs
 
 from powerctx_core.errors import ConfigError, redacted, redacted_url
+from powerctx_core.requests import SEARCH_TYPES
 from powerctx_core.wire.strict import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert
 
 __all__ = [
@@ -38,6 +39,8 @@ Keys = tuple[str, ...]
 FILE = "powerctx.toml"
 PREFIX = "POWERCTX_"
 ITEM_BYTES_MIN, ITEM_BYTES_MAX = 64, 32768
+TIMEOUT_MAX = 600.0
+WEIGHT_MAX = 100.0
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 _SECRET = re.compile(r"(?i)key|token|secret|passw|credential|auth")
@@ -76,6 +79,33 @@ class RecallSettings:
             raise ValueError(f"must be from {ITEM_BYTES_MIN} to {ITEM_BYTES_MAX}, not {value}", attribute)
 
 
+@attrs.frozen(kw_only=True)
+class RetrievalSettings:
+    """How candidates are looked for.
+
+    Attributes:
+        default_search_type: ``auto``, ``fts``, ``vector`` or ``hybrid``, for requests that do not say.
+        embedding_timeout_s: how long a call waits for the query's vector, in seconds.
+        vector_weights: family -> weight of its vector channel beside words, whose weight is 1; the embedder's own
+            recommendation for families that are not named.
+    """
+
+    default_search_type: str = attrs.field(default="auto", validator=attrs.validators.in_(SEARCH_TYPES))
+    embedding_timeout_s: float = attrs.field(default=0.25)
+    vector_weights: Mapping[str, float] = attrs.field(default=_EMPTY)
+
+    @embedding_timeout_s.validator
+    def _check_timeout(self, _: attrs.Attribute[float], value: float) -> None:
+        if not 0.0 < value <= TIMEOUT_MAX:
+            raise ValueError(f"must be more than 0 and at most {TIMEOUT_MAX:g} seconds, not {value}")
+
+    @vector_weights.validator
+    def _check_weights(self, _: attrs.Attribute[Mapping[str, float]], value: Mapping[str, float]) -> None:
+        for family, weight in value.items():
+            if not 0.0 <= weight <= WEIGHT_MAX:
+                raise ValueError(f"{family}: must be from 0 to {WEIGHT_MAX:g}, not {weight}")
+
+
 def _show_url(url: str | None) -> str:
     return repr(None if url is None else redacted_url(url))
 
@@ -87,6 +117,7 @@ class Settings:
     Attributes:
         store: URL of the store; :func:`default_store_url` when absent.
         plugins: entry-point names of the plugins that may load; ``None`` is all, empty is safe mode.
+        embedder: name of an installed embedder; ``None`` searches by words alone.
         sinks: names of installed sinks to use.
         parts: part name -> its own settings, checked when the part is made.
         origins: dotted name -> where the value came from; names that are absent were not read by :func:`load`.
@@ -94,9 +125,11 @@ class Settings:
 
     store: str | None = attrs.field(default=None, repr=_show_url)
     plugins: tuple[str, ...] | None = None
+    embedder: str | None = None
     sinks: tuple[str, ...] = ()
     tokens: TokenSettings = TokenSettings()
     recall: RecallSettings = RecallSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
     parts: Mapping[str, Mapping[str, object]] = attrs.field(default=_EMPTY, repr=lambda parts: repr(sorted(parts)))
     origins: Mapping[str, str] = attrs.field(default=_EMPTY, repr=False, eq=False, metadata={HIDDEN: True})
 

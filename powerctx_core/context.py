@@ -12,15 +12,19 @@ from typing import Any, Self, TypeVar
 import attrs
 
 from powerctx_core import config
+from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
 from powerctx_core.errors import InvalidRequest, NotFound
 from powerctx_core.host import Host
 from powerctx_core.ports import Store, StoreStatus
+from powerctx_core.records import FamilySpec
 from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
 from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision, parse_uri
-from powerctx_core.workers import Observers
+from powerctx_core.workers import Observers, Workers
 
 __all__ = ["Context", "open"]
+
+_EMBEDDING_WORKERS = 4
 
 
 class Context:
@@ -35,7 +39,14 @@ class Context:
         self.store = store
         self.settings = settings
         self.url = url
-        self._engine = Engine(host=host, store=store, settings=settings)
+        self.embedding = Embedding(
+            None if settings.embedder is None else host.part("powerctx_embedders", settings.embedder, field="embedder"),
+            store.vectors,
+        )
+        self._workers = Workers(_EMBEDDING_WORKERS, "powerctx-embed")
+        self._engine = Engine(
+            host=host, store=store, settings=settings, embedder=self.embedding.ready, workers=self._workers
+        )
         self._observers = Observers({name: host.part("powerctx_sinks", name) for name in settings.sinks})
 
     def __enter__(self) -> Self:
@@ -49,11 +60,19 @@ class Context:
     def close(self) -> None:
         """Close store and parts; further calls of ``close`` do nothing."""
         self._observers.close()
+        self._workers.close()
         self.store.close()
         self.host.close()
 
-    def put(self, items: Iterable[Item]) -> list[PutResult]:
+    def put(self, items: Iterable[Item], *, embed: bool = True) -> list[PutResult]:
         """Store items as one atomic batch and return what was done with each, in order.
+
+        With an embedder open, what was written is embedded too, texts that were embedded before excepted.  Items whose
+        embedding fails are stored all the same, found by words, and embedded by :meth:`embed` later.
+
+        Args:
+            items: the batch.
+            embed: leave it to :meth:`embed` when false.
 
         Raises:
             InvalidRequest: something is not an :class:`Item`, or names a family that no installed part declares.
@@ -65,7 +84,26 @@ class Context:
                 raise InvalidRequest(f"put takes Item values, not {type(item).__name__}.", field="items")
         for family in {item.family for item in batch}:
             self.host.spec("powerctx_families", family, field="family")
-        return list(self.store.catalogue.put(batch))
+        known = self.embedding.known(batch) if embed else {}
+        results = list(self.store.catalogue.put(batch))
+        if embed:
+            self.embedding.written(batch, results, known, self._embedded)
+        return results
+
+    def embed(self, *, rebuild: bool = False) -> Iterator[int]:
+        """Embed every current item that has no vector, yielding how many are done; can be taken up again.
+
+        Args:
+            rebuild: delete all vectors first, as after a change of model.
+
+        Raises:
+            CapabilityError: no embedder is open, the store has no vectors, or they are of another model.
+        """
+        return self.embedding.embed_all(self._embedded, rebuild=rebuild)
+
+    def _embedded(self, family: str) -> bool:
+        spec: FamilySpec = self.host.spec("powerctx_families", family)
+        return spec.vectors
 
     def get(self, uri: str | Address) -> Revision:
         """Return the exact revision of an address, or the current one of a URI without ``@revision``.
@@ -144,6 +182,7 @@ class Context:
 def open(
     url: str | None = None,
     *,
+    embedder: str | None = None,
     settings: config.Settings | Mapping[str, Any] | None = None,
     plugins: Sequence[str] | None = None,
     extra: Sequence[object] = (),
@@ -153,6 +192,7 @@ def open(
     Args:
         url: ``sqlite:///notes.db``, ``memory://``, …; by default ``POWERCTX_STORE``, the setting ``store``, or the
             file in the user's data directory.
+        embedder: name of an installed embedder, instead of the setting ``embedder``.
         settings: settings, as a value or as a mapping of the same shape as ``powerctx.toml``; by default those of the
             environment and the files.
         plugins: entry-point names of the only plugins to load; ``()`` for core's own parts.
@@ -168,6 +208,8 @@ def open(
         effective = config.structure(settings)
     else:
         effective = config.load(flags=None, environ=os.environ, cwd=Path.cwd()).settings
+    if embedder is not None:
+        effective = attrs.evolve(effective, embedder=embedder)
     allow = plugins if plugins is not None else effective.plugins
     host = Host.compose(effective, allow=allow, extra=extra)
     chosen = url or effective.store or config.default_store_url()

@@ -13,10 +13,18 @@ import attrs
 from powerctx_core.assemble.budget import Budget, meters, utf8_bytes
 from powerctx_core.assemble.fit import Plan, plan
 from powerctx_core.config import Settings
-from powerctx_core.errors import InvalidRequest, PlanInvariantError, PluginError, PoolInvariantError, PowerctxError
+from powerctx_core.errors import (
+    CapabilityError,
+    InvalidRequest,
+    PlanInvariantError,
+    PluginError,
+    PoolInvariantError,
+    PowerctxError,
+)
 from powerctx_core.families import check_pool
 from powerctx_core.host import Host
-from powerctx_core.ports import Call, RetrievalRequest, Selection, Store
+from powerctx_core.ports import Call, Embedder, RetrievalRequest, Selection, Store
+from powerctx_core.recall.embedding import QueryEmbeddings, serves
 from powerctx_core.recall.fusion import deal, fuse, interleave, merge
 from powerctx_core.recall.policy import RecallPolicy, policy_named
 from powerctx_core.records import FamilySpec
@@ -29,9 +37,22 @@ from powerctx_core.requests import (
     SelectedItem,
 )
 from powerctx_core.text.terms import analyse_query
-from powerctx_core.types import Admission, Candidate, Deadline, Filters, Hit, Partition, Pool, QueryTerms
+from powerctx_core.types import (
+    Admission,
+    Candidate,
+    Deadline,
+    EmbeddingProfile,
+    Filters,
+    Hit,
+    Partition,
+    Pool,
+    QueryTerms,
+)
+from powerctx_core.workers import Workers
 
 __all__ = ["Engine"]
+
+NEEDS_VECTORS = frozenset({"vector", "hybrid"})
 
 
 @attrs.frozen
@@ -52,6 +73,7 @@ class _Recall:
     query: QueryTerms
     groups: list[_Group]
     hits: list[Hit]
+    embeddings: QueryEmbeddings
 
 
 @attrs.frozen(kw_only=True)
@@ -61,6 +83,8 @@ class Engine:
     host: Host
     store: Store
     settings: Settings
+    embedder: Embedder | None
+    workers: Workers
 
     def prepare(self, request: PrepareRequest) -> PreparedContext:
         """Return prepared context within every budget of the request.
@@ -77,7 +101,9 @@ class Engine:
         estimator = None
         if request.max_tokens is not None:
             estimator = self.host.part("powerctx_token_estimators", self.settings.tokens.estimator)
-        recall = self._recall(request, policy, specs, max_items=request.max_items, filters=Filters())
+        recall = self._recall(
+            request, policy, specs, max_items=request.max_items, filters=Filters(), search_type="auto"
+        )
         limits = {spec.name: spec.entries for spec in specs} if policy.entry_limit is not None else {}
         budget = Budget(
             max_items=min(request.max_items, policy.entry_limit or request.max_items),
@@ -108,7 +134,10 @@ class Engine:
         """
         policy = self._policy(request.policy)
         specs = self._families(request.families)
-        recall = self._recall(request, policy, specs, max_items=request.limit, filters=request.filters)
+        search_type = request.search_type or self.settings.retrieval.default_search_type
+        recall = self._recall(
+            request, policy, specs, max_items=request.limit, filters=request.filters, search_type=search_type
+        )
         hits = tuple(recall.hits[: request.limit])
         outcome = "delivered" if hits else _empty_outcome(recall)
         return Found(hits=hits, diagnostics=_diagnostics(recall, outcome))
@@ -133,15 +162,24 @@ class Engine:
         *,
         max_items: int,
         filters: Filters,
+        search_type: str,
     ) -> _Recall:
         """Fetch, admit, fuse and window every (family, scope), and put the hits in the policy's order."""
         query = analyse_query(request.query)
         groups: list[_Group] = []
         by_family: dict[str, list[list[Hit]]] = {}
         deadline = Deadline()
+        embeddings = self._embeddings(request.query, search_type, deadline)
         with self.store.catalogue.snapshot(deadline) as snapshot:
-            call = Call(deadline=deadline, catalogue=snapshot)
+            call = Call(
+                deadline=deadline,
+                catalogue=snapshot,
+                vectors=None if embeddings.profile is None else self.store.vectors,
+                embed=embeddings,
+                profile=embeddings.profile,
+            )
             for spec in specs:
+                weights = self._weights(spec, policy, embeddings.profile, search_type)
                 references = request.references if spec.searched == "current+references" else ()
                 ceiling = max(policy.ceiling or spec.ceiling, 0 if policy.ceiling is None else max_items)
                 pool_size = max(policy.pool_size(spec.pool, max_items), max_items if policy.pool is not None else 0)
@@ -155,6 +193,7 @@ class Engine:
                             k=pool_size,
                             filters=filters,
                             neighbours=policy.neighbour_members if policy.neighbour_weight > 0.0 else 0,
+                            weights=weights,
                         ),
                         call,
                         policy,
@@ -167,7 +206,39 @@ class Engine:
         hits = (
             interleave(by_family) if policy.interleaved else merge(g for groups_ in by_family.values() for g in groups_)
         )
-        return _Recall(policy=policy, query=query, groups=groups, hits=hits)
+        if search_type in NEEDS_VECTORS and embeddings.fallback != "none":
+            raise CapabilityError(
+                f"search_type {search_type!r} needs the query's vector: {embeddings.reason}; use auto or fts meanwhile."
+            )
+        return _Recall(policy=policy, query=query, groups=groups, hits=hits, embeddings=embeddings)
+
+    def _embeddings(self, query: str, search_type: str, deadline: Deadline) -> QueryEmbeddings:
+        """Begin to embed the query, when vectors are wanted, there is an embedder, and it serves the query."""
+        embedder = self.embedder
+        wanted = search_type in NEEDS_VECTORS
+        if wanted and (embedder is None or self.store.vectors is None):
+            raise CapabilityError(
+                f"search_type {search_type!r} needs an embedder and a store with vectors; open one with "
+                "embedder=… (or the setting `embedder`), or use auto or fts."
+            )
+        unused = search_type == "fts" or self.store.vectors is None
+        if embedder is not None and (unused or not (wanted or serves(embedder.profile, query))):
+            embedder = None
+        embeddings = QueryEmbeddings(
+            embedder, self.workers.submit, timeout=self.settings.retrieval.embedding_timeout_s, deadline=deadline
+        )
+        embeddings.start(query)
+        return embeddings
+
+    def _weights(
+        self, spec: FamilySpec, policy: RecallPolicy, profile: EmbeddingProfile | None, search_type: str
+    ) -> dict[str, float]:
+        """Return the weight of each channel that takes part."""
+        weights = {} if search_type == "vector" else {"fts": policy.weights.get("fts", 1.0)}
+        if profile is not None:
+            own = profile.weight if policy.fusion == "score" else policy.weights.get("vector", 1.0)
+            weights["vector"] = self.settings.retrieval.vector_weights.get(spec.name, own)
+        return weights
 
     def _group(
         self, spec: FamilySpec, request: RetrievalRequest, call: Call, policy: RecallPolicy, ceiling: int
@@ -188,7 +259,7 @@ class Engine:
                 f"family {spec.name!r} of {self.host.provider('powerctx_families', spec.name)} failed: "
                 f"{type(error).__name__}: {error}; leave it out with families=… or ask its author."
             ) from error
-        return _Group(spec, pool, admission, fuse(pool, admission, policy)[:ceiling])
+        return _Group(spec, pool, admission, fuse(pool, admission, policy, request.weights)[:ceiling])
 
 
 def check_admission(pool: Pool, admission: Admission) -> None:
@@ -259,6 +330,8 @@ def _diagnostics(recall: _Recall, outcome: str, found: Plan | None = None) -> Di
         policy=recall.policy.policy_id,
         partial=bool(late),
         late=late,
+        fallback=recall.embeddings.fallback,
+        embeddings=recall.embeddings.made,
         modes=tuple(_modes(recall.groups).items()),
         counts=tuple(group.admission.counts for group in recall.groups),
         terms_used=len({term for group in recall.groups for term in group.pool.terms}),

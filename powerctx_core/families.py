@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import attrs
+from collections.abc import Mapping, Sequence
 
 from powerctx_core.errors import PoolInvariantError
-from powerctx_core.ports import Call, LexicalRequest, NeighbourRequest, RetrievalRequest
-from powerctx_core.recall.ranking import rank
+from powerctx_core.ports import (
+    Call,
+    FetchRequest,
+    LexicalRequest,
+    LexicalResult,
+    NearestRequest,
+    NeighbourRequest,
+    RetrievalRequest,
+)
+from powerctx_core.recall.ranking import Scorer, rank
 from powerctx_core.records import FamilySpec, NoSettings
-from powerctx_core.types import Key, Pool
+from powerctx_core.types import Key, LexicalHit, Pool
 
 __all__ = ["StoredFamily", "check_pool"]
 
@@ -24,46 +32,108 @@ class StoredFamily:
         self.spec = spec
 
     def retrieve(self, request: RetrievalRequest, call: Call) -> Pool:
-        """Return the *k* best lexical members and, when asked for, their thread neighbours.
+        """Return the *k* best members of each channel and, when asked for, their neighbours.
 
-        Reads: one lexical match, one fetch by key, and one look-up of neighbours with one more fetch.
+        Reads: one lexical match, the nearest vectors and the cosines of the other members, one look-up of neighbours,
+        one fetch by key.  The words are done before the query's vector is waited for.
         """
-        snapshot = call.catalogue
-        found = snapshot.lexical(
-            [LexicalRequest(partition=request.partition, query=request.terms, k=request.k, filters=request.filters)]
-        )[0]
-        best = rank(found.hits, found.statistics, request.k)
-        keys = tuple(hit.key for hit in best)
+        lexical = LexicalRequest(partition=request.partition, query=request.terms, k=request.k, filters=request.filters)
+        found = call.catalogue.lexical([lexical])[0]
+        best = rank(found.hits, found.statistics, request.k) if request.weights.get("fts") else []
+        vector = self._vector(request, call)
+        nearest, cosines = _nearest(request, call, vector, [hit.key for hit in best])
         brought: dict[Key, tuple[Key, ...]] = {}
-        if request.neighbours and keys:
-            brought = self._neighbours(request, keys, call)
-        details = snapshot.fetch([*keys, *(key for key in brought if key not in set(keys))]) if keys else {}
-        candidates = dict(details)
-        for hit in best:
-            candidates[hit.key] = attrs.evolve(details[hit.key], matched=hit.matched, length=hit.length)
-        channels: dict[str, tuple[Key, ...]] = {"fts": keys}
+        if request.neighbours:
+            ranked = _ranked(best, found, cosines, nearest, request.weights)
+            brought = _neighbours(request, ranked[: request.neighbours], call)
+        channels: dict[str, tuple[Key, ...]] = {}
+        if request.weights.get("fts"):
+            channels["fts"] = tuple(hit.key for hit in best)
+        if vector is not None:
+            channels["vector"] = nearest
         if request.neighbours:
             channels["neighbour"] = tuple(brought)
+        fetch = FetchRequest(
+            keys=tuple(dict.fromkeys(key for keys in channels.values() for key in keys)),
+            terms=found.terms,
+            hits={hit.key: hit for hit in best},
+            cosines=cosines,
+        )
+        details = call.catalogue.fetch(fetch) if fetch.keys else {}
         return Pool(
             family=request.partition.family,
             scope_id=request.partition.scope_id,
-            channels=channels,
-            candidates=candidates,
+            # A vector may outlive its revision for a moment; what is not current has no details.
+            channels={name: tuple(key for key in keys if key in details) for name, keys in channels.items()},
+            candidates=details,
             statistics=found.statistics,
             terms=found.terms,
             neighbours=brought,
-            mode="fts" if found.terms else "none",
+            mode=_mode(request, found, searched=vector is not None),
+            query_vector=vector,
+            profile=None if vector is None else call.profile,
         )
 
-    @staticmethod
-    def _neighbours(request: RetrievalRequest, keys: tuple[Key, ...], call: Call) -> dict[Key, tuple[Key, ...]]:
-        members = keys[: request.neighbours]
-        beside = call.catalogue.neighbours(NeighbourRequest(partition=request.partition, keys=members))
-        brought: dict[Key, tuple[Key, ...]] = {}
-        for member in members:
-            for key in beside.get(member, ()):
-                brought[key] = (*brought.get(key, ()), member)
-        return brought
+    def _vector(self, request: RetrievalRequest, call: Call) -> bytes | None:
+        if not self.spec.vectors or call.vectors is None or not request.weights.get("vector"):
+            return None
+        return call.embed(request.query)
+
+
+def _nearest(
+    request: RetrievalRequest, call: Call, vector: bytes | None, lexical: Sequence[Key]
+) -> tuple[tuple[Key, ...], dict[Key, float]]:
+    """Return the nearest members, and the cosine of every member that has a vector."""
+    if vector is None or call.vectors is None:
+        return (), {}
+    nearest = NearestRequest(partition=request.partition, vector=vector, k=request.k, filters=request.filters)
+    cosines = dict(call.vectors.nearest([nearest], call.catalogue)[0])
+    members = tuple(cosines)
+    others = [key for key in lexical if key not in cosines]
+    if members and others:
+        cosines |= call.vectors.cosines(others, vector, call.catalogue)
+    return members, cosines
+
+
+def _mode(request: RetrievalRequest, found: LexicalResult, *, searched: bool) -> str:
+    """Return what really ran."""
+    words = bool(request.weights.get("fts")) and bool(found.terms)
+    if searched:
+        return "hybrid" if words else "vector"
+    return "fts" if words else "none"
+
+
+def _ranked(
+    best: Sequence[LexicalHit],
+    found: LexicalResult,
+    cosines: Mapping[Key, float],
+    nearest: Sequence[Key],
+    weights: Mapping[str, float],
+) -> list[Key]:
+    """Return the members, best first, as far as it is known before admission."""
+    if not nearest:
+        return [hit.key for hit in best]
+    scorer = Scorer(found.statistics)
+    scores = {hit.key: scorer.score(hit.matched, hit.length)[0] for hit in best}
+    top = max(scores.values(), default=0.0) or 1.0
+    closest = cosines[nearest[0]] or 1.0
+    value = {
+        key: weights.get("fts", 0.0) * scores.get(key, 0.0) / top
+        + weights.get("vector", 0.0) * cosines.get(key, 0.0) / closest
+        for key in (*scores, *nearest)
+    }
+    return sorted(value, key=lambda key: (-value[key], key))
+
+
+def _neighbours(request: RetrievalRequest, members: Sequence[Key], call: Call) -> dict[Key, tuple[Key, ...]]:
+    if not members:
+        return {}
+    beside = call.catalogue.neighbours(NeighbourRequest(partition=request.partition, keys=tuple(members)))
+    brought: dict[Key, tuple[Key, ...]] = {}
+    for member in members:
+        for key in beside.get(member, ()):
+            brought[key] = (*brought.get(key, ()), member)
+    return brought
 
 
 def check_pool(pool: Pool, request: RetrievalRequest) -> None:

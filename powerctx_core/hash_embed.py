@@ -50,7 +50,7 @@ class HashEmbedder:
 
     @property
     def profile(self) -> EmbeddingProfile:
-        """The profile; its anchors are rough: unrelated texts reach 0.3 in 64 dimensions, 0.5 is to share half the terms."""
+        """The profile; its anchors are rough: in 64 dimensions unrelated texts reach 0.3, half of the terms 0.5."""
         return EmbeddingProfile(
             fingerprint=f"hash-{self._dimensions}-v1",
             dimensions=self._dimensions,

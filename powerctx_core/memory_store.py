@@ -15,13 +15,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 import attrs
 
 from powerctx_core.errors import StoreError
 from powerctx_core.memory_vectors import MemoryVectors
-from powerctx_core.ports import LexicalRequest, LexicalResult, ListingRequest, NeighbourRequest, StoreStatus
+from powerctx_core.ports import (
+    FetchRequest,
+    LexicalRequest,
+    LexicalResult,
+    ListingRequest,
+    NeighbourRequest,
+    StoreStatus,
+)
 from powerctx_core.records import NoSettings
 from powerctx_core.text.cut import derived_abstract, head
 from powerctx_core.text.terms import analyse, analysed_text, rarest
@@ -58,10 +65,17 @@ class _Row:
 
     # Metadata is copied on the way out, so that nothing a reader does to it reaches the store.
 
-    def candidate(self) -> RawCandidate:
-        if not self.item.meta:
-            return self.details
-        return attrs.evolve(self.details, metadata=MappingProxyType(copy.deepcopy(dict(self.item.meta))))
+    def candidate(self, request: FetchRequest | None = None) -> RawCandidate:
+        changes: dict[str, Any] = {}
+        if self.item.meta:
+            changes["metadata"] = MappingProxyType(copy.deepcopy(dict(self.item.meta)))
+        if request is not None:
+            hit = request.hits.get(self.key)
+            changes["matched"] = (
+                {term: self.terms[term] for term in request.terms if term in self.terms} if hit is None else hit.matched
+            )
+            changes["cosine"] = request.cosines.get(self.key)
+        return attrs.evolve(self.details, **changes) if changes else self.details
 
     def passes(self, filters: Filters) -> bool:
         return _passes(self.item, filters)
@@ -283,8 +297,8 @@ class MemorySnapshot:
         )
         return LexicalResult(hits=hits, statistics=statistics, terms=terms)
 
-    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, RawCandidate]:
-        return {key: row.candidate() for key in keys if (row := self._row(key)) is not None}
+    def fetch(self, request: FetchRequest) -> Mapping[Key, RawCandidate]:
+        return {key: row.candidate(request) for key in request.keys if (row := self._row(key)) is not None}
 
     def _row(self, key: Key) -> _Row | None:
         shelf = self.state.holder(key)

@@ -87,7 +87,10 @@ class MemoryVectors:
             for key, row in shelf.current.items()
             if key > after and key not in shelf.vectors
         }
-        return [Unembedded(key=key, text=_text(missing[key])) for key in sorted(missing)[: max(0, limit)]]
+        return [
+            Unembedded(key=key, family=missing[key].item.family, text=_text(missing[key]))
+            for key in sorted(missing)[: max(0, limit)]
+        ]
 
     def count(self) -> int:
         """Return the number of vectors."""
@@ -127,7 +130,7 @@ class MemoryVectors:
             raise unattached()
         return self._profile
 
-    def _query(self, vector: bytes) -> memoryview:
+    def _query(self, vector: bytes) -> memoryview[float]:
         check_vector(vector, self._attached().dimensions)
         return memoryview(vector).cast("f")
 
@@ -142,5 +145,6 @@ def _shelves(snapshot: Snapshot) -> Mapping[Partition, _Shelf]:
     return snapshot.state.shelves
 
 
-def _cosine(query: memoryview, vector: bytes) -> float:
-    return min(1.0, max(-1.0, sum(map(mul, query, memoryview(vector).cast("f")))))
+def _cosine(query: memoryview[float], vector: bytes) -> float:
+    total: float = sum(map(mul, query, memoryview(vector).cast("f")))
+    return min(1.0, max(-1.0, total))

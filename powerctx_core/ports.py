@@ -6,7 +6,7 @@ values and return values; an argument list never grows, the values do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
@@ -42,6 +42,7 @@ __all__ = [
     "Embedder",
     "EmbeddingProfile",
     "Family",
+    "FetchRequest",
     "LexicalRequest",
     "LexicalResult",
     "ListingRequest",
@@ -93,11 +94,30 @@ class LexicalRequest:
 
 @attrs.frozen(kw_only=True)
 class LexicalResult:
-    """Members with the occurrences of the terms used, and the partition's statistics (filters do not change them)."""
+    """Members with the occurrences of the terms used, and the partition's statistics (filters do not change them).
+
+    *terms*, ``matched`` and ``document_frequency`` cover the terms that were used and occur, at most 64.
+    """
 
     hits: tuple[LexicalHit, ...]
     statistics: LexicalStatistics
     terms: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class FetchRequest:
+    """Details of *keys*, with what retrieval knows of them already.
+
+    Attributes:
+        terms: query terms whose occurrences are wanted for keys that are not in *hits*.
+        hits: lexical hits by key; their occurrences are taken over.
+        cosines: cosine by key, taken over.
+    """
+
+    keys: tuple[Key, ...]
+    terms: tuple[str, ...] = ()
+    hits: Mapping[Key, LexicalHit] = attrs.field(factory=dict)
+    cosines: Mapping[Key, float] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -133,8 +153,8 @@ class Snapshot(Protocol):
     def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
         """Return one result for each request, in the same order; an unknown partition is an empty one."""
 
-    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, RawCandidate]:
-        """Return details (without ``matched``) of the keys that this snapshot has given out."""
+    def fetch(self, request: FetchRequest) -> Mapping[Key, RawCandidate]:
+        """Return the details of every key that is current in this snapshot, in the order asked."""
 
     def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:
         """Return, for each key with a thread, the keys of its direct neighbours there."""
@@ -178,7 +198,10 @@ class Catalogue(Protocol):
     """Keeps items and their immutable revisions, and finds them by words."""
 
     def snapshot(self, deadline: Deadline) -> AbstractContextManager[Snapshot]:
-        """Open a read view; statements started in it stop soon after *deadline* where the engine can."""
+        """Open a read view, which begins with its first read at the latest.
+
+        Statements started in it stop soon after *deadline* where the engine can.
+        """
 
     def put(self, items: Sequence[Item]) -> Sequence[PutResult]:
         """Store items in one transaction: all of them or, on any error, none.
@@ -226,6 +249,7 @@ class RetrievalRequest:
         terms: its analysis.
         k: pool size per channel.
         neighbours: number of ranked members whose thread neighbours are wanted as a channel; 0 for none.
+        weights: channel -> weight; a channel without weight is not asked for.
     """
 
     query: str
@@ -234,6 +258,7 @@ class RetrievalRequest:
     k: int
     filters: Filters = Filters()
     neighbours: int = 0
+    weights: Mapping[str, float] = attrs.field(factory=lambda: {"fts": 1.0})
 
 
 @attrs.frozen(kw_only=True)
@@ -243,10 +268,16 @@ class Call:
     Attributes:
         deadline: when to stop waiting.
         catalogue: the snapshot that all reads of this worker share.
+        vectors: the vector index, when the store has one and an embedder is open.
+        embed: returns the vector of a text, or ``None`` when there is none in time; each text is embedded once.
+        profile: of the vectors.
     """
 
     deadline: Deadline
     catalogue: Snapshot
+    vectors: VectorIndex | None = None
+    embed: Callable[[str], bytes | None] = attrs.field(default=lambda _: None)
+    profile: EmbeddingProfile | None = None
 
 
 @runtime_checkable
@@ -303,9 +334,13 @@ class NearestRequest:
 
 @attrs.frozen(kw_only=True)
 class Unembedded:
-    """A current revision without a vector, and the text to embed for it (``powerctx_core.vectors.embedding_text``)."""
+    """A current revision without a vector, its family, and the text to embed for it.
+
+    The text is that of :func:`powerctx_core.vectors.embedding_text`.
+    """
 
     key: Key
+    family: str
     text: str
 
 

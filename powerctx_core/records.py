@@ -66,6 +66,7 @@ class FamilySpec(_Spec):
         entries: entries delivered under the compatible policy.
         layer: layer of items that declare none.
         admission: name of an :class:`AdmissionSpec`.
+        vectors: its items are embedded and searched by vector.
     """
 
     title: str = ""
@@ -77,6 +78,7 @@ class FamilySpec(_Spec):
     entries: int = 8
     layer: str = "L1"
     admission: str = "floor"
+    vectors: bool = True
 
 
 @attrs.frozen(kw_only=True)

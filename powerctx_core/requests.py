@@ -45,6 +45,7 @@ MIN_TOKENS, MAX_TOKENS = 64, 32000
 MAX_ITEMS, DEFAULT_MAX_ITEMS = 64, 8
 FIND_LIMIT, FIND_LIMIT_MAX = 10, 1000
 PREPARED_SCHEMA = "powercontext.prepared-context.v1"
+SEARCH_TYPES = ("auto", "fts", "vector", "hybrid")
 TIME_FIELDS = ("created", "updated", "event")
 
 
@@ -156,6 +157,8 @@ class FindRequest:
         tags: all of them must be present.
         since, until: aware datetimes, ``since <= t < until`` on *time_field* (``created``, ``updated``, ``event``).
         category: only this category.
+        search_type: ``auto`` (vectors when an embedder is open and serves the query), ``fts``, ``vector`` or
+            ``hybrid``; the setting ``retrieval.default_search_type`` when absent.
 
     Raises:
         InvalidRequest: a field is outside its limits; ``error.field`` names it.
@@ -171,6 +174,7 @@ class FindRequest:
     until: datetime | None = None
     time_field: str = "updated"
     category: str | None = None
+    search_type: str | None = None
     policy: str | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -180,6 +184,10 @@ class FindRequest:
             object.__setattr__(self, "families", _names("families", self.families))
             if not self.families:
                 raise InvalidRequest("families is empty; name at least one or leave it out.", field="families")
+        if self.search_type is not None and self.search_type not in SEARCH_TYPES:
+            raise InvalidRequest(
+                f"search_type {self.search_type!r} is not one of {', '.join(SEARCH_TYPES)}.", field="search_type"
+            )
         _whole("limit", self.limit, 1, FIND_LIMIT_MAX)
         object.__setattr__(self, "tags", _names("tags", self.tags))
         for field in ("since", "until"):
@@ -228,6 +236,8 @@ class Diagnostics:
         partial: something did not answer in time; *late* names it.
         request_id: for correlation in logs.
         policy: recall policy in force.
+        fallback: ``none``, ``inference_unavailable`` or ``inference_timeout``: why words alone had to do.
+        embeddings: texts that were embedded.
         modes: family -> what ran (``fts``, ``vector``, ``hybrid``, ``none``), over its scopes.
         counts: members before and after admission, per family and scope.
         terms_used, terms_total: query terms used by retrieval, and distinct ones in the query.
@@ -240,6 +250,8 @@ class Diagnostics:
     policy: str
     partial: bool = False
     late: tuple[str, ...] = ()
+    fallback: str = "none"
+    embeddings: int = 0
     modes: tuple[tuple[str, str], ...] = ()
     counts: tuple[AdmissionCounts, ...] = ()
     terms_used: int = 0

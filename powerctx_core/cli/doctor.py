@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import click
@@ -13,6 +14,9 @@ from powerctx_core.cli import output
 from powerctx_core.cli.options import Invocation, common, examples
 from powerctx_core.cli.progress import Bar
 from powerctx_core.errors import PowerctxError, redacted_url
+
+if TYPE_CHECKING:
+    from powerctx_core.context import Context
 
 __all__ = ["doctor", "index"]
 
@@ -58,6 +62,7 @@ def _store(invocation: Invocation, facts: dict[str, str], problems: list[str]) -
         with invocation.open() as ctx:
             status = ctx.status()
             partitions = ctx.partitions()
+            facts |= _embedding(ctx, problems)
     except PowerctxError as error:
         problems.append(str(error))
         return
@@ -66,6 +71,18 @@ def _store(invocation: Invocation, facts: dict[str, str], problems: list[str]) -
     scopes = {partition.scope_id for partition in partitions}
     facts["content"] = f"{output.pieces(sum(partitions.values()), 'item')} in {output.pieces(len(scopes), 'scope')}"
     problems.extend(status.problems)
+
+
+def _embedding(ctx: Context, problems: list[str]) -> dict[str, str]:
+    """Return what is known of embedder and vectors."""
+    if ctx.settings.embedder is None:
+        return {"embedder": "none: words alone"}
+    if ctx.embedding.problem is not None:
+        problems.append(str(ctx.embedding.problem))
+    profile = ctx.host.part("powerctx_embedders", ctx.settings.embedder).profile
+    index = ctx.store.vectors
+    held = "the store keeps no vectors" if index is None else output.pieces(index.count(), "vector")
+    return {"embedder": f"{ctx.settings.embedder} ({profile.fingerprint}, {profile.dimensions} dimensions), {held}"}
 
 
 def _disk(url: str, facts: dict[str, str], problems: list[str]) -> None:

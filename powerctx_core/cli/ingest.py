@@ -40,7 +40,10 @@ class Intake:
         scopes: scopes of what was read.
     """
 
-    def __init__(self, ctx: Context, report: Callable[[str], object], batch: int = BATCH) -> None:
+    def __init__(
+        self, ctx: Context, report: Callable[[str], object], batch: int = BATCH, *, embed: bool = True
+    ) -> None:
+        self._embed = embed
         self.stored = 0
         self.unchanged = 0
         self.bad = 0
@@ -81,7 +84,7 @@ class Intake:
                     self._report(f"{item.artifact_id or item.text[:40]!r} in {item.scope_id!r}: {error}")
 
     def _put(self, items: list[Item]) -> None:
-        results = self._ctx.put(items)
+        results = self._ctx.put(items, embed=self._embed)
         unchanged = sum(result.outcome == "unchanged" for result in results)
         self.unchanged += unchanged
         self.stored += len(results) - unchanged
@@ -140,6 +143,7 @@ class Intake:
     show_default=True,
     help="Items stored at once: all of a batch or none.",
 )
+@click.option("--no-embed", is_flag=True, help="Leave vectors to `powerctx embed`.")
 @click.option("--no-progress", is_flag=True, help="Show no progress bar.")
 @common
 @click.pass_obj
@@ -154,6 +158,7 @@ def ingest(
     zone: str | None,
     split: bool,
     batch: int,
+    no_embed: bool,
     no_progress: bool,
 ) -> None:
     """Store Markdown (.md), plain text (.txt, .text, .rst) and JSON lines (.jsonl, .ndjson, .json).
@@ -187,7 +192,7 @@ def ingest(
                 split=split,
                 progress=bar.advance,
             )
-            intake = Intake(ctx, bar.note, batch)
+            intake = Intake(ctx, bar.note, batch, embed=not no_embed)
             for bad in listing.bad:
                 intake.refuse(bad)
             for source in listing.sources:

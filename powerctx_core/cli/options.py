@@ -25,12 +25,14 @@ class Invocation:
 
     Attributes:
         store: URL given on the command line.
+        embedder: name of an embedder given on the command line.
         json: print one JSON value on standard output.
         debug: show tracebacks.
     """
 
     def __init__(self) -> None:
         self.store: str | None = None
+        self.embedder: str | None = None
         self.json = False
         self.debug = False
         self._host: Host | None = None
@@ -43,7 +45,7 @@ class Invocation:
         """
         from powerctx_core import config
 
-        return config.load(flags={"store": self.store or None})
+        return config.load(flags={"store": self.store or None, "embedder": self.embedder or None})
 
     def host(self) -> Host:
         """Return the plugin host of a command that opens no store, made once.
@@ -80,12 +82,14 @@ def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
 
 
 def common(function: F) -> F:
-    """Add ``--store``, ``--json`` and ``--debug``, which may stand before and after the command's name."""
+    """Add ``--store``, ``--embedder``, ``--json`` and ``--debug``, which may stand before or after the command."""
     for option in (
         click.option("--debug", is_flag=True, expose_value=False, is_eager=True, callback=_keep("debug"),
                      help="Show tracebacks of errors."),
         click.option("--json", is_flag=True, expose_value=False, callback=_keep("json"),
                      help="Print JSON on standard output."),
+        click.option("--embedder", metavar="NAME", expose_value=False, callback=_keep("embedder"),
+                     help="An installed embedder, such as `local`; else the setting `embedder`, else words alone."),
         click.option("--store", metavar="URL", expose_value=False, callback=_keep("store"),
                      help="The store; else POWERCTX_STORE, the setting `store`, or a file in the user's data folder."),
     ):  # fmt: skip

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "plugins": ("plugins:plugins", "List what is installed, and what is wrong with it."),
     "check": ("plugins:check", "Load everything of one plugin and show why it fails."),
     "config": ("config:config", "Show the settings in force and where they come from."),
+    "embed": ("embed:embed", "Make vectors for what has none."),
     "doctor": ("doctor:doctor", "Check store, plugins and disk space."),
     "index": ("doctor:index", "Analyse all stored items anew."),
 }

@@ -67,6 +67,8 @@ def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str 
         f"{prepared.content_bytes}{budget} bytes",
         _modes(diagnostics),
     ]
+    if diagnostics.fallback != "none":
+        line.append(f"words alone ({diagnostics.fallback})")
     if diagnostics.partial:
         line.append(f"partial, late: {', '.join(diagnostics.late)}")
     output.note(" · ".join(line))
@@ -79,6 +81,7 @@ def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str 
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only items with this tag; may be repeated.")
 @click.option("--since", metavar="TIME", help="Only items from this time on, such as 2026-01-31 (UTC).")
 @click.option("--until", metavar="TIME", help="Only items before this time.")
+@click.option("--search-type", metavar="TYPE", help="auto (when absent), fts, vector or hybrid.")
 @click.option("--time-field", metavar="FIELD", help="created, updated (when absent) or event: what the times mean.")
 @recall_options
 @common

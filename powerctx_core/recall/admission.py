@@ -85,8 +85,13 @@ class FloorAdmission:
         admitted: list[tuple[float, str, Key]] = []
         for key in pool.channels.get("vector", ()):
             candidate = pool.candidates[key]
-            if candidate.cosine is None or (floor.cosine is not None and candidate.cosine < floor.cosine):
+            cosine = candidate.cosine
+            if cosine is None or (floor.cosine is not None and cosine < floor.cosine):
                 continue
-            admitted.append((-candidate.cosine, candidate.address.artifact_id, key))
+            # Above the model's noise, so that an unrelated query is answered with nothing.
+            relevance = None if pool.profile is None else pool.profile.relevance(cosine)
+            if floor.relevance is not None and relevance is not None and relevance <= floor.relevance:
+                continue
+            admitted.append((-cosine, candidate.address.artifact_id, key))
         admitted.sort()
         return [(key, -score) for score, _, key in admitted]

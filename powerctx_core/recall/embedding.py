@@ -6,14 +6,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from math import isclose
 
 from powerctx_core.ports import Embedder, EmbedRequest
 from powerctx_core.types import Deadline, EmbeddingProfile
+from powerctx_core.vectors import check_vector
 
-__all__ = ["QueryEmbeddings", "unit_vector_problem"]
+__all__ = ["QueryEmbeddings", "serves"]
 
-_UNIT_TOLERANCE = 1e-3
 _ALPHABETS = (
     ("zh", "\u4e00", "\u9fff"),
     ("ja", "\u3041", "\u30ff"),
@@ -41,30 +40,6 @@ def serves(profile: EmbeddingProfile, query: str) -> bool:
     if not found:
         return bool(_LATIN & set(profile.languages))
     return found <= set(profile.languages)
-
-
-def unit_vector_problem(vector: object, profile: EmbeddingProfile) -> str | None:
-    """Return what is wrong with a vector that an embedder gave, or ``None``.
-
-    A vector of zeros is no problem: it says that the model knows nothing of the text; see :func:`is_zero`.
-    """
-    if not isinstance(vector, bytes):
-        return f"gave {type(vector).__name__} instead of float32 bytes"
-    if len(vector) != profile.dimensions * 4:
-        return f"gave {len(vector) // 4} dimensions where its profile says {profile.dimensions}"
-    if is_zero(vector):
-        return None
-    values = memoryview(vector).cast("f")
-    # NaN and infinity fail this comparison too.
-    norm = sum(value * value for value in values)
-    if not isclose(norm, 1.0, abs_tol=_UNIT_TOLERANCE * 2):
-        return "gave a vector that is not of unit length"
-    return None
-
-
-def is_zero(vector: bytes) -> bool:
-    """Tell whether every byte of *vector* is zero."""
-    return not any(vector)
 
 
 class QueryEmbeddings:
@@ -109,9 +84,8 @@ class QueryEmbeddings:
 
             def embed() -> bytes:
                 vector = embedder.embed(request)[0]
-                problem = unit_vector_problem(vector, embedder.profile)
-                if problem is not None:
-                    raise ValueError(problem)
+                if any(vector):
+                    check_vector(vector, embedder.profile.dimensions)
                 return vector
 
             self.made += 1
@@ -136,7 +110,8 @@ class QueryEmbeddings:
         except SystemExit:
             self._fail("inference_unavailable", "the embedder tried to exit")
             return None
-        return None if is_zero(vector) else vector
+        # Zeros say that the model knows nothing of the text.
+        return vector if any(vector) else None
 
     def _fail(self, fallback: str, reason: str) -> None:
         with self._lock:

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.ranking import Scorer
-from powerctx_core.types import Address, Admission, Hit, Key, Pool
+from powerctx_core.types import Address, Admission, Hit, Key, Pool, RawCandidate
 
 __all__ = ["deal", "fuse", "interleave", "merge"]
 
@@ -20,17 +20,22 @@ def address_key(address: Address) -> tuple[str, str, str, int]:
     return (address.scope_id, address.family, address.artifact_id, address.revision)
 
 
-def fuse(pool: Pool, admission: Admission, policy: RecallPolicy) -> list[Hit]:
+def fuse(
+    pool: Pool, admission: Admission, policy: RecallPolicy, weights: Mapping[str, float] | None = None
+) -> list[Hit]:
     """Return the admitted members of one pool, best first, ties by address.
 
     ``rrf``: each channel adds ``weight / (60 + rank)``, weights normalised to mean 1, and the score is the sum over its
     greatest possible value.  ``score``: each channel adds its weighted share of its own range over the pool, and the
     score is the sum over the weights.  Neighbours get *neighbour_weight* times the best score that brought them, and
     that share on top of a score of their own.
+
+    *weights* (channel -> weight) stand instead of the policy's, when given.
     """
+    given = policy.weights if weights is None else weights
     channels = {name: members for name, members in admission.ranked.items() if name != "neighbour"}
-    weights = {name: policy.weights.get(name, 1.0) for name in channels if policy.weights.get(name, 1.0) > 0.0}
-    scores = _rrf(channels, weights) if policy.fusion == "rrf" else _min_max(channels, weights)
+    used = {name: given.get(name, 1.0) for name in channels if given.get(name, 1.0) > 0.0}
+    scores = _rrf(channels, used) if policy.fusion == "rrf" else _min_max(channels, used)
     found_by: dict[Key, list[str]] = {}
     for name, members in admission.ranked.items():
         for key, _ in members:
@@ -42,7 +47,7 @@ def fuse(pool: Pool, admission: Admission, policy: RecallPolicy) -> list[Hit]:
         Hit(
             candidate=(candidate := pool.candidates[key]),
             score=score,
-            match=scorer.score(candidate.matched, candidate.length)[1] / scorer.mass if scorer.mass else 0.0,
+            match=_match(candidate, scorer, pool),
             channels=tuple(found_by.get(key, ())),
             relevance=candidate.cosine,
         )
@@ -50,6 +55,14 @@ def fuse(pool: Pool, admission: Admission, policy: RecallPolicy) -> list[Hit]:
     ]
     hits.sort(key=lambda hit: (-hit.score, address_key(hit.address)))
     return hits
+
+
+def _match(candidate: RawCandidate, scorer: Scorer, pool: Pool) -> float:
+    """Return the strength of evidence: the share of the query's idf mass held, or the relevance, whichever is more."""
+    share = scorer.score(candidate.matched, candidate.length)[1] / scorer.mass if scorer.mass else 0.0
+    if candidate.cosine is None or pool.profile is None:
+        return share
+    return max(share, pool.profile.relevance(candidate.cosine))
 
 
 def _rrf(channels: Mapping[str, Sequence[tuple[Key, float]]], weights: Mapping[str, float]) -> dict[Key, float]:

@@ -86,6 +86,7 @@ POWERCTX = RecallPolicy(
     floor=AdmissionFloor(idf_mass=0.20, relevance=0.0),
     expansion_floors=(AdmissionFloor(idf_mass=0.10), AdmissionFloor(idf_mass=0.0)),
     fusion="score",
+    neighbour_weight=0.3,
     ceiling=64,
     pool=64,
     wide_pool=128,

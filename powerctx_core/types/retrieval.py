@@ -118,6 +118,7 @@ class EmbeddingProfile:
         languages: ISO 639-1 codes that it was measured to serve; the vector channel has no weight for others.
         noise: 95th percentile of the cosines of unrelated pairs.
         match: median cosine of relevant pairs.
+        weight: of the vector channel beside words, whose weight is 1, under score fusion.
     """
 
     fingerprint: str
@@ -125,6 +126,7 @@ class EmbeddingProfile:
     languages: tuple[str, ...]
     noise: float
     match: float
+    weight: float = 0.3
 
     def relevance(self, cosine: float) -> float:
         """Return *cosine* on the scale between the anchors: 0 is noise, 1 is a typical match."""

@@ -89,7 +89,7 @@ def main() -> None:
                 first = ranges[scope.encode() if isinstance(next(iter(ranges)), bytes) else scope] << 32
                 started = time.perf_counter()
                 raw.execute(
-                    f"SELECT rowid FROM {table} WHERE {table} MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank LIMIT 64",  # noqa: S608
+                    f"SELECT rowid FROM {table} WHERE {table} MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank LIMIT 64",
                     (match, first, first | 0xFFFFFFFF),
                 ).fetchall()
                 middle = time.perf_counter()

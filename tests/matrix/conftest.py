@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from powerctx_core.ports import LexicalRequest, LexicalResult, ListingRequest, NeighbourRequest, Snapshot, Store
+from powerctx_core.ports import (
+    FetchRequest,
+    LexicalRequest,
+    LexicalResult,
+    ListingRequest,
+    NeighbourRequest,
+    Snapshot,
+    Store,
+)
 from powerctx_core.text.terms import analyse, analyse_query, analysed_text
 from powerctx_core.types import Deadline, Filters, Item, LexicalHit, Partition, RawCandidate
 
@@ -126,7 +134,10 @@ class Database:
             request = LexicalRequest(partition=partition, query=query, k=10_000)
             ids = {hit.key: hit.artifact_id for hit in snapshot.lexical([request])[0].hits}
             found = snapshot.neighbours(NeighbourRequest(partition=partition, keys=tuple(ids)))
-            named = {key: candidate.address.artifact_id for key, candidate in snapshot.fetch(list(ids)).items()}
+            named = {
+                key: candidate.address.artifact_id
+                for key, candidate in snapshot.fetch(FetchRequest(keys=tuple(ids))).items()
+            }
 
             assert named == ids
             assert len(ids) == len(listing), "every item of such a test has to be found by the words of all"

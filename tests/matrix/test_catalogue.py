@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from powerctx_core.errors import StoreError
-from powerctx_core.ports import Catalogue, Snapshot, Store
+from powerctx_core.ports import Catalogue, FetchRequest, Snapshot, Store
 from powerctx_core.types import Address, Item, Partition, derived_artifact_id
 
 pytestmark = pytest.mark.matrix
@@ -26,7 +26,7 @@ def check_empty(db):
         assert snapshot.get(Address("s", "memory", "a", 1)) is None
         assert snapshot.latest("s", "memory", "a") is None
         assert snapshot.history("s", "memory", "a") == ()
-        assert snapshot.fetch([]) == {}
+        assert snapshot.fetch(FetchRequest(keys=())) == {}
     assert db.listing() == ()
     result = db.lexical("anything at all 北京")
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from powerctx_core.ports import Capability, ListingRequest
+from powerctx_core.ports import Capability, FetchRequest, ListingRequest
 from powerctx_core.types import Address, Deadline, Partition
 
 pytestmark = pytest.mark.matrix
@@ -29,7 +29,7 @@ def view(snapshot, db):
     """Read everything that a snapshot shows."""
     lexical = snapshot.lexical([db.request("apple pear", k=10_000)])[0]
     listing = snapshot.listing(ListingRequest(partition=PARTITION, limit=10_000))
-    details = snapshot.fetch([hit.key for hit in lexical.hits])
+    details = snapshot.fetch(FetchRequest(keys=tuple([hit.key for hit in lexical.hits])))
     histories = [snapshot.history("s", "memory", str(number)) for number in range(4)]
     return (
         {hit.artifact_id: (dict(hit.matched), hit.length) for hit in lexical.hits},
@@ -112,7 +112,7 @@ def test_no_torn_reads(db):
             with db.snapshot() as snapshot:
                 result = snapshot.lexical([db.request("apple")])[0]
                 listing = snapshot.listing(ListingRequest(partition=PARTITION))
-                fetched = snapshot.fetch([hit.key for hit in result.hits])
+                fetched = snapshot.fetch(FetchRequest(keys=tuple([hit.key for hit in result.hits])))
                 again = snapshot.lexical([db.request("apple")])[0]
                 changes = snapshot.changes()
                 counted = snapshot.partitions().get(PARTITION, 0)

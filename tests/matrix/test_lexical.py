@@ -2,7 +2,7 @@
 
 import pytest
 
-from powerctx_core.ports import LexicalRequest
+from powerctx_core.ports import FetchRequest, LexicalRequest
 from powerctx_core.text.terms import analyse, analyse_query
 from powerctx_core.types import Filters, Partition, QueryTerms
 
@@ -238,7 +238,7 @@ def test_fetch(db):
     db.add("b", "apple")
     with db.snapshot() as snapshot:
         keys = {hit.artifact_id: hit.key for hit in snapshot.lexical([db.request("apple")])[0].hits}
-        found = snapshot.fetch([keys["b"], keys["a"], keys["b"], 1 << 61])
+        found = snapshot.fetch(FetchRequest(keys=(keys["b"], keys["a"], keys["b"], 1 << 61)))
 
         assert set(found) == set(keys.values())
         candidate = found[keys["a"]]

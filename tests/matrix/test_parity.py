@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from powerctx_core.memory_store import MemoryStore
-from powerctx_core.ports import LexicalRequest, ListingRequest, NeighbourRequest
+from powerctx_core.ports import FetchRequest, LexicalRequest, ListingRequest, NeighbourRequest
 from powerctx_core.records import NoSettings
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Address, Deadline, Filters, Item, Partition, derived_artifact_id
@@ -114,7 +114,7 @@ def revisions(found):
 def lexical(snapshot, requests):
     """Return everything that lexical results say, with addresses in place of keys."""
     results = snapshot.lexical(requests)
-    details = snapshot.fetch([hit.key for result in results for hit in result.hits])
+    details = snapshot.fetch(FetchRequest(keys=tuple([hit.key for result in results for hit in result.hits])))
     return [
         (
             {details[hit.key].address: (hit.artifact_id, dict(hit.matched), hit.length) for hit in result.hits},
@@ -132,7 +132,7 @@ def neighbours(snapshot, partition):
     request = LexicalRequest(partition=partition, query=analyse_query(" ".join(WORDS)), k=1000)
     keys = tuple(hit.key for hit in snapshot.lexical([request])[0].hits)
     found = snapshot.neighbours(NeighbourRequest(partition=partition, keys=keys))
-    details = snapshot.fetch([*keys, *(key for beside in found.values() for key in beside)])
+    details = snapshot.fetch(FetchRequest(keys=(*keys, *(key for beside in found.values() for key in beside))))
     return {details[key].address: [details[other].address for other in beside] for key, beside in found.items()}
 
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from powerctx_core.ports import FetchRequest
 from powerctx_core.text.cut import derived_abstract
 from powerctx_core.types import ABSTRACT_BYTES, HEAD_BYTES, TEXT_BYTES
 
@@ -137,7 +138,7 @@ def test_readers_cannot_change(db):
     with db.snapshot() as snapshot:
         revision = snapshot.latest("s", "memory", "a")
         hit = snapshot.lexical([db.request("apple")])[0].hits[0]
-        candidate = snapshot.fetch([hit.key])[hit.key]
+        candidate = snapshot.fetch(FetchRequest(keys=(hit.key,)))[hit.key]
         for value in (revision.item.meta, candidate.metadata, db.listing()[0].metadata):
             value["list"].append("changed")
             value["inner"]["k"].clear()

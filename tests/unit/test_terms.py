@@ -1,5 +1,4 @@
 """Terms of items and of queries."""
-# ruff: noqa: SIM300 - the expected value stands first
 
 import os
 import string

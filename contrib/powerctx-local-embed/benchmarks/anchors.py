@@ -2,8 +2,8 @@
 
 ``noise`` is the 95th percentile of the cosines of unrelated pairs, ``match`` the median of those of relevant pairs (a
 query and its gold).  Unrelated are a query and an item of *another* scope.  Items of the query's own scope share its
-people and topics: half of the relevant pairs lie below the 95th percentile of those, so that they give no scale; they are
-printed for comparison.  In the pooled figures every set weighs the same, and so does every pair of sets.
+people and topics: half of the relevant pairs lie below the 95th percentile of those, so that they give no scale; they
+are printed for comparison.  In the pooled figures every set weighs the same, and so does every pair of sets.
 
 The last table is for data that was not measured: anchors of all that is not in one part, and how they fit that part.
 Nominal are .05 of its unrelated pairs above ``noise``, and half of its relevant pairs above ``match``.
@@ -23,7 +23,7 @@ PAIRS = 20_000
 
 def same_events(one: Scope, other: Scope) -> bool:
     """Whether items of two scopes tell the same: a scope and itself, and MADial's two languages."""
-    return one.name == other.name or one.set_name.startswith("madial") and other.set_name.startswith("madial")
+    return one.name == other.name or (one.set_name.startswith("madial") and other.set_name.startswith("madial"))
 
 
 def own(scope: Scope) -> tuple[Floats, Floats, Floats]:
@@ -62,15 +62,13 @@ def anchors(measured: list[Scope], rng: np.random.Generator) -> tuple[float, flo
 
 def print_sets(measured: list[Scope]) -> None:
     """Print what each set gives by itself."""
-    print(
-        f"{'set':<11}{'relevant: 5th, median, 95th':>29}{'best gold: median':>20}{'others of the scope: median, 95th':>36}"
-    )
+    print("set           relevant: 5th, median, 95th   best gold: median   others of the scope: median, 95th")
     for name in dict.fromkeys(scope.set_name for scope in measured):
         kinds = zip(*(own(scope) for scope in measured if scope.set_name == name), strict=True)
         relevant, best, others = (np.concatenate(kind) for kind in kinds)
         low, middle, high = np.percentile(relevant, [5, 50, 95])
-        print(f"{name:<11}{low:>15.3f}{middle:>7.3f}{high:>7.3f}{np.median(best):>20.3f}", end="")
-        print(f"{np.median(others):>29.3f}{np.percentile(others, 95):>7.3f}")
+        print(f"{name:<11}{low:>16.3f}{middle:>8.3f}{high:>8.3f}{np.median(best):>20.3f}", end="")
+        print(f"{np.median(others):>27.3f}{np.percentile(others, 95):>7.3f}")
 
 
 def print_unrelated(measured: list[Scope]) -> None:

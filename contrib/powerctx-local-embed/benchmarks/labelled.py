@@ -1,4 +1,4 @@
-"""Labelled sets as the benchmarks read them: ``DIR/<set>/items.jsonl`` and ``queries.jsonl``; see each set's own licence."""
+"""Labelled sets as the benchmarks read them: ``DIR/<set>/items.jsonl`` and ``queries.jsonl``; licences vary."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from powerctx_core import EmbedRequest
 from powerctx_local_embed.embedder import LocalEmbedder
 from powerctx_local_embed.settings import LocalSettings
+
+from powerctx_core import EmbedRequest
 
 Row = dict[str, Any]
 Floats = NDArray[np.float32]
@@ -37,9 +37,7 @@ def arguments(about: str) -> argparse.Namespace:
     """Parse ``--data DIR`` and ``--limit N``; end the program when the data is absent."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the labelled sets")
-    parser.add_argument(
-        "--limit", type=int, default=400, help="queries of cmrc_zh, evenly spread (default: %(default)s)"
-    )
+    parser.add_argument("--limit", type=int, default=400, help="queries of cmrc_zh (default: %(default)s)")
     options = parser.parse_args()
     missing = [name for name in SETS if not (options.data / name / "items.jsonl").is_file()]
     if missing:

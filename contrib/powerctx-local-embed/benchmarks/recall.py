@@ -1,7 +1,7 @@
 """Measures recall@10 of words, vectors and both: ``python benchmarks/recall.py --data DIR``.
 
-Words are ranked by BM25 over the terms of powerctx; both are scores, min-max over the best 64 of each, added with the weight
-given to the vectors.
+Words are ranked by BM25 over the terms of powerctx; both scores are scaled by min-max over the best 64 of each, and
+added with the weight given to the vectors.
 """
 
 from __future__ import annotations

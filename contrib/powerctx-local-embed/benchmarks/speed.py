@@ -9,11 +9,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from powerctx_core import EmbedRequest
 from powerctx_local_embed.embedder import LocalEmbedder
 from powerctx_local_embed.settings import LocalSettings
 
-ENGLISH = "Melanie: We painted a sunrise over the lake last year, and I still keep it in the kitchen where the kids can see it. "
+from powerctx_core import EmbedRequest
+
+ENGLISH = (
+    "Melanie: We painted a sunrise over the lake last year, and I still keep it in the kitchen for the kids to see. "
+)
 CHINESE = "小美：去年我们画了一幅湖上的日出，我现在还把它挂在厨房里，孩子们每天都看得见。"
 
 
@@ -52,9 +55,8 @@ def main() -> None:
     turns = lines["150 characters of English"]
     print(f"{'the same in English, 4 threads':<35}{milliseconds(embedder, turns, 4):.1f} ms a text")
     free = LocalEmbedder(LocalSettings(blas_threads=0))
-    print(
-        f"{'the same, BLAS left alone':<35}{milliseconds(free, turns):.1f} ms a text, {milliseconds(free, turns, 4):.1f} on 4 threads"
-    )
+    one, four = milliseconds(free, turns), milliseconds(free, turns, 4)
+    print(f"{'both, BLAS left alone':<35}{one:.1f} ms a text, {four:.1f} ms a text")
     print(f"memory at the end                  {resident():.0f} MB")
 
 

@@ -11,6 +11,7 @@ from powerctx_sqlalchemy.rows import analysed, joined_tags, microseconds, moment
 from powerctx_sqlalchemy.snapshot import EmptySnapshot, _required
 from powerctx_sqlalchemy.tables import block
 
+from powerctx_core.ports import FetchRequest
 from powerctx_core.text.terms import encode
 
 
@@ -94,4 +95,4 @@ def test_empty_snapshot():
     """Where nothing was stored nothing is found."""
     snapshot = EmptySnapshot()
 
-    assert (0, {}, {}) == (snapshot.changes(), snapshot.partitions(), snapshot.fetch([1]))
+    assert (0, {}, {}) == (snapshot.changes(), snapshot.partitions(), snapshot.fetch(FetchRequest(keys=(1,))))

@@ -4,7 +4,6 @@ Writes are timed with the analysis and without it.  Reads are paired in one run 
 the same index; figures are medians and 95th percentiles, milliseconds.  The texts are seeded and synthetic.
 """
 
-# ruff: noqa: INP001, S311, T201 - a script that prints; its data is seeded, not secret
 from __future__ import annotations
 
 import argparse
@@ -21,7 +20,7 @@ from pathlib import Path
 from powerctx_sqlalchemy import catalogue, rows
 from powerctx_sqlite.store import SqliteStore, open_store
 
-from powerctx_core.ports import LexicalRequest
+from powerctx_core.ports import FetchRequest, LexicalRequest
 from powerctx_core.text.terms import analyse_query, encode
 from powerctx_core.types import Deadline, Item, Partition, QueryTerms
 
@@ -112,7 +111,7 @@ def ours(store: SqliteStore, turn: Iterator[Plan], *, fetch: bool) -> None:
     with store.catalogue.snapshot(Deadline.after(5)) as snapshot:
         found = snapshot.lexical([LexicalRequest(partition=partition, query=terms, k=K)])[0]
         if fetch:
-            snapshot.fetch([hit.key for hit in found.hits[:K]])
+            snapshot.fetch(FetchRequest(keys=tuple([hit.key for hit in found.hits[:K]])))
 
 
 def engine(raw: sqlite3.Connection, turn: Iterator[Plan]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from powerctx_sqlite.settings import SqliteSettings
 from powerctx_sqlite.store import SqliteStore, open_store
 
-from powerctx_core.ports import LexicalRequest, LexicalResult
+from powerctx_core.ports import FetchRequest, LexicalRequest, LexicalResult
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Deadline, Filters, Item, Partition, RawCandidate
 
@@ -63,7 +63,7 @@ def ask() -> SimpleNamespace:
         request = LexicalRequest(partition=Partition(scope, "memory"), query=analyse_query(query), k=10)
         with store.catalogue.snapshot(Deadline()) as snapshot:
             hits = snapshot.lexical([request])[0].hits
-            details = snapshot.fetch([hit.key for hit in hits])
+            details = snapshot.fetch(FetchRequest(keys=tuple([hit.key for hit in hits])))
         return {candidate.address.artifact_id: candidate for candidate in details.values()}
 
     def states(store: SqliteStore, artifact: str, scope: str = "s") -> list[tuple[int, str, str]]:

@@ -16,7 +16,7 @@ from powerctx_sqlite.store import open_store
 
 from powerctx_core.errors import StoreError
 from powerctx_core.memory_store import MemoryStore
-from powerctx_core.ports import LexicalRequest, ListingRequest, NeighbourRequest
+from powerctx_core.ports import FetchRequest, LexicalRequest, ListingRequest, NeighbourRequest
 from powerctx_core.records import NoSettings
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Deadline, Filters, Item, Partition
@@ -221,7 +221,7 @@ def _everything(store, scope: str) -> list:
             for field in ("created", "updated", "event")
         ]
         names = {hit.key: hit.artifact_id for hit in snapshot.lexical([request])[0].hits}
-        details = {names[key]: candidate for key, candidate in snapshot.fetch(list(names)).items()}
+        details = {names[key]: candidate for key, candidate in snapshot.fetch(FetchRequest(keys=tuple(names))).items()}
         beside = snapshot.neighbours(NeighbourRequest(partition=partition, keys=tuple(names)))
         threads = {names[key]: [names[other] for other in others] for key, others in beside.items()}
         histories = [snapshot.history(scope, "memory", candidate.address.artifact_id) for candidate in listings[0]]
@@ -310,7 +310,7 @@ def test_statements(opened, ask, rank_above):
         request = LexicalRequest(partition=partition, query=analyse_query("alpha 7"), k=64)
         keys = [hit.key for hit in snapshot.lexical([request])[0].hits]
         snapshot.neighbours(NeighbourRequest(partition=partition, keys=tuple(keys[:8])))
-        snapshot.fetch(keys)
+        snapshot.fetch(FetchRequest(keys=tuple(keys)))
 
     assert len(seen) <= 5
     assert all(statement.startswith("SELECT") for statement in seen)

@@ -8,8 +8,8 @@ from itertools import product
 from typing import Any
 
 import attrs
-
 from powerctx_core import InvalidRequest, redacted_url
+
 from powerctx_eval.data import SETS
 
 __all__ = ["AXES", "PRESETS", "Arm", "Budget", "Plan", "budget"]
@@ -132,8 +132,9 @@ class Plan:
         axes = [axis for axis in AXES if any(_means(arm, axis, wanted) for arm in arms)]
         if len(axes) != 1:
             known = ", ".join(dict.fromkeys(arm.value(axis) for axis in AXES for arm in arms))
+            where = "several axes" if axes else "no axis"
             raise InvalidRequest(
-                f"control {wanted!r} is the value of {'no axis' if not axes else 'several axes'}; it can be one of {known}.",
+                f"control {wanted!r} is the value of {where}; it can be one of {known}.",
                 field="control",
             )
         axis = axes[0]
@@ -157,9 +158,7 @@ def _words(preset: str | None, fields: Mapping[str, Any]) -> str:
             continue
         if value is None:  # a preset's limit cannot be taken back
             return " ".join(words) + " " * 9999
-        if name == "sets":
-            value = (",".join(value),)
-        for each in value if isinstance(value, tuple) else (value,):
+        for each in (",".join(value),) if name == "sets" else value if isinstance(value, tuple) else (value,):
             shown = each.name if isinstance(each, Budget) else redacted_url(each) if name == "stores" else str(each)
             words += [_OPTIONS[name], shlex.quote(shown)]
     return " ".join(words)
@@ -183,7 +182,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "bytes=8000,items=8", "bytes=8000,items=64", "tokens=400,items=64", "tokens=800,items=64",
             "tokens=1600,items=64",
         ),
-        "limit": 1000,
+        "limit": 500,
     },
     "quick": {"budgets": _budgets("bytes=8000,items=8", "bytes=8000,items=64"), "limit": 100, "stores": ("memory",)},
 }  # fmt: skip

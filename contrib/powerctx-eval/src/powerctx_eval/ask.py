@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-
 from powerctx_core import Address, FindRequest, InvalidRequest, PreparedContext, PrepareRequest
+
 from powerctx_eval.arms import Arm
 from powerctx_eval.citations import CitationError, cited
 from powerctx_eval.data import EvalQuery, EvalSet
 from powerctx_eval.metrics import Answer, judge
-from powerctx_eval.stores import Filled
+from powerctx_eval.progress import Tick
+from powerctx_eval.stores import NO_EMBEDDER, Filled
 
-__all__ = ["CHECKS", "Asked", "Ranked", "ask", "chosen", "rank"]
+__all__ = ["CHECKS", "Asked", "Ranked", "ask", "chosen", "rank", "searches"]
 
 CHECKS: Mapping[str, str] = {
     "unreadable": "content that does not read back as cited entries",
@@ -36,12 +37,18 @@ RANKS = 10
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """One query under one arm."""
+    """One query under one arm.
+
+    Attributes:
+        mode: what ran: ``fts``, ``vector``, ``hybrid`` or ``none``.
+        broken: what it broke of :data:`CHECKS`.
+    """
 
     query: EvalQuery
     arm: Arm
     answer: Answer
     outcome: str
+    mode: str
     milliseconds: float
     broken: tuple[str, ...] = ()
 
@@ -76,9 +83,7 @@ def _askable(query: EvalQuery) -> bool:
     return True
 
 
-def ask(
-    filled: Filled, queries: Sequence[EvalQuery], arms: Sequence[Arm], *, tick: Callable[[int], None]
-) -> Iterator[Asked]:
+def ask(filled: Filled, queries: Sequence[EvalQuery], arms: Sequence[Arm], *, tick: Tick) -> Iterator[Asked]:
     """Ask every query under every arm, the arms in turn and rotated, so that their times are paired."""
     estimate = filled.ctx.host.part("powerctx_token_estimators", "o200k").cost
     filterable = _filters(PrepareRequest)
@@ -92,7 +97,12 @@ def ask(
             start = time.perf_counter()
             prepared = filled.ctx.prepare(request)
             milliseconds = (time.perf_counter() - start) * 1000
-            yield _judged(filled, query, arm, prepared, milliseconds, estimate)
+            answer, broken = _judged(filled, query, arm, prepared, estimate)
+            yield Asked(
+                query=query, arm=arm, answer=answer, outcome=prepared.diagnostics.outcome,
+                mode=", ".join(sorted({mode for _, mode in prepared.diagnostics.modes})), milliseconds=milliseconds,
+                broken=broken,
+            )  # fmt: skip
         tick(1)
 
 
@@ -104,9 +114,7 @@ def _request(query: EvalQuery, arm: Arm, *, filterable: bool) -> PrepareRequest:
         more["gate"] = arm.gate
     if filterable and len(query.tags) == 1:
         more["tags"] = query.tags
-    return PrepareRequest(
-        query=query.text, scope_id=query.scope_id, references=query.references, policy=arm.policy, **more
-    )
+    return _build(query=query.text, scope_id=query.scope_id, references=query.references, policy=arm.policy, **more)
 
 
 def filters_apply(query: EvalQuery, request: type[Any]) -> bool:
@@ -114,18 +122,19 @@ def filters_apply(query: EvalQuery, request: type[Any]) -> bool:
     return not query.tags or (len(query.tags) == 1 and _filters(request))
 
 
+def _build(**fields: Any) -> PrepareRequest:
+    """Make a request; tests put other renderers here."""
+    return PrepareRequest(**fields)
+
+
 def _filters(request: type[Any]) -> bool:
     return "tags" in {field.name for field in attrs.fields(request)}
 
 
 def _judged(
-    filled: Filled,
-    query: EvalQuery,
-    arm: Arm,
-    prepared: PreparedContext,
-    milliseconds: float,
-    estimate: Callable[[str], float],
-) -> Asked:
+    filled: Filled, query: EvalQuery, arm: Arm, prepared: PreparedContext, estimate: Callable[[str], float]
+) -> tuple[Answer, tuple[str, ...]]:
+    """Return the figures of an answer, and what it broke of :data:`CHECKS`."""
     broken: Counter[str] = Counter()
     content = prepared.content or ""
     try:
@@ -154,21 +163,25 @@ def _judged(
     answer = judge(
         delivered, query.gold, only=query.only, must_not=query.must_not, content_bytes=size, tokens=tokens
     )  # fmt: skip
-    return Asked(
-        query=query, arm=arm, answer=answer, outcome=prepared.diagnostics.outcome, milliseconds=milliseconds,
-        broken=tuple(broken.elements()),
-    )  # fmt: skip
+    return answer, tuple(broken.elements())
 
 
-def rank(filled: Filled, queries: Sequence[EvalQuery], policy: str, *, tick: Callable[[int], None]) -> Iterator[Ranked]:
+def searches(embedder: str) -> tuple[str, ...]:
+    """Return the kinds of search to rank by: what is chosen by itself, and with an embedder each of its kinds too."""
+    known = "search_type" in {field.name for field in attrs.fields(FindRequest)}
+    return ("auto", "fts", "vector", "hybrid") if known and embedder != NO_EMBEDDER else ("auto",)
+
+
+def rank(filled: Filled, queries: Sequence[EvalQuery], policy: str, search: str, *, tick: Tick) -> Iterator[Ranked]:
     """Ask ``find`` for the first ten of every query that has gold."""
+    more: dict[str, Any] = {} if search == "auto" else {"search_type": search}
     names: Mapping[Address, str | None] = {address: item.artifact_id for address, item in filled.items.items()}
     for query in queries:
         if query.gold:
             filtered = len(query.tags) == 1
             request = FindRequest(
                 query=query.text, scope_id=query.scope_id, references=query.references, policy=policy, limit=RANKS,
-                tags=query.tags if filtered else (),
+                tags=query.tags if filtered else (), **more,
             )  # fmt: skip
             start = time.perf_counter()
             found = filled.ctx.find(request)

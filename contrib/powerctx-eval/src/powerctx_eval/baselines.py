@@ -11,7 +11,7 @@ __all__ = ["known"]
 _KNOWN = (
     ("locomo", "evidence in 8000 bytes, 8 items", "a peer, gate off / on", ".52 / .53"),
     ("locomo", "evidence in 8000 bytes", "plain BM25 with stemming, 8 items / filling", ".61 / .72"),
-    ("locomo", "evidence in 400 / 800 / 1600 tokens", "plain BM25, with 25 tokens of frame an entry", ".55 / .63 / .70"),
+    ("locomo", "evidence in 400 / 800 / 1600 tokens", "plain BM25, 25 tokens of frame an entry", ".55 / .63 / .70"),
     ("locomo", "recall@10", "BM25 / MiniLM / both by rank / both by score", ".588 / .440 / .558 / .641"),
     ("madial_zh", "evidence in 8000 bytes", "a peer, gate off / on", ".09 / .43"),
     ("madial_zh", "evidence in 8000 bytes, filling", "plain bigram BM25", ".67"),

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
 import powerctx_core as powerctx
 from powerctx_core import EmbedderSpec, EmbedRequest, Item, hookimpl
+
 from powerctx_eval.environment import environment
 from powerctx_eval.metrics import percentile
+from powerctx_eval.progress import Started, Tick, quiet
 from powerctx_eval.reports import BENCH
 from powerctx_eval.stores import BATCH, NO_EMBEDDER, opened
 from powerctx_eval.synthetic import Text, items
@@ -29,8 +30,6 @@ WARM = 10
 _SCOPE = 50
 _SEQUENCE_BITS = 32
 _RANKED = "SELECT rowid FROM lexical WHERE lexical MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank LIMIT 64"
-
-Started = Callable[[str, int], Callable[[int], None]]
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +59,7 @@ def bench(
     seed: int,
     embedder: str = NO_EMBEDDER,
     extra: Sequence[object] = (),
-    started: Started = lambda label, total: lambda units: None,
+    started: Started = quiet,
 ) -> dict[str, Any]:
     """Measure every workload and return the report, a JSON value.
 
@@ -110,7 +109,7 @@ class _Stored:
         return items(self.text, random.Random(self.seed), self.workload.size, self.workload.scopes)  # noqa: S311 (no secret)
 
 
-def _ingest(stored: _Stored, other: Path, tick: Callable[[int], None]) -> dict[str, Any]:
+def _ingest(stored: _Stored, other: Path, tick: Tick) -> dict[str, Any]:
     """Store everything, each batch in turn with the same texts in a bare FTS5 table of another file."""
     ours, engine = 0.0, 0.0
     tokenizer = "trigram" if stored.workload.lang == "zh" else "unicode61"
@@ -138,9 +137,7 @@ def _ingest(stored: _Stored, other: Path, tick: Callable[[int], None]) -> dict[s
     }
 
 
-def _calls(
-    stored: _Stored, runs: int, counted: _Counted | None, tick: Callable[[int], None]
-) -> Iterator[dict[str, Any]]:
+def _calls(stored: _Stored, runs: int, counted: _Counted | None, tick: Tick) -> Iterator[dict[str, Any]]:
     """Ask *runs* questions by each call and by the raw query, in rotated order."""
     rng = random.Random(stored.seed + 1)  # noqa: S311 (no secret)
     asked = [*_questions(stored, rng, runs + WARM)]
@@ -266,12 +263,10 @@ class _Offer:
     @hookimpl
     def powerctx_embedders(self) -> Iterator[EmbedderSpec]:
         """Offer it."""
-        yield EmbedderSpec(name="counted", factory=lambda settings: self._part, about="counts texts")
+        yield EmbedderSpec(name="counted", factory=lambda _: self._part, about="counts texts")
 
 
-def _counted(
-    stack: ExitStack, embedder: str, extra: Sequence[object]
-) -> tuple[_Counted | None, tuple[object, ...]]:
+def _counted(stack: ExitStack, embedder: str, extra: Sequence[object]) -> tuple[_Counted | None, tuple[object, ...]]:
     if embedder == NO_EMBEDDER:
         return None, tuple(extra)
     lender = stack.enter_context(opened("memory", extra=extra))

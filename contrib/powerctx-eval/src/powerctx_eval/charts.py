@@ -24,6 +24,7 @@ class Bar:
         value: its length, with the ends of its interval where there is one.
         shown: the value as text.
         kind: a number from 0 up; rows of one kind have one colour.
+        ends: what lies between *low* and *high*.
     """
 
     label: str
@@ -32,6 +33,7 @@ class Bar:
     high: float | None = None
     shown: str
     kind: int = 0
+    ends: str = "95 % interval"
 
 
 def bars(ident: str, title: str, rows: Sequence[Bar], *, top: float | None = None) -> str:
@@ -40,6 +42,8 @@ def bars(ident: str, title: str, rows: Sequence[Bar], *, top: float | None = Non
     Args:
         ident: unique on the page; names the parts that a screen reader reads.
         title: what the chart shows.
+        rows: from top to bottom.
+        top: the value at the right end.
     """
     most = top if top is not None else max([*(max(row.value, row.high or 0.0) for row in rows), 1e-9])
     parts: list[str] = []
@@ -52,7 +56,9 @@ def bars(ident: str, title: str, rows: Sequence[Bar], *, top: float | None = Non
             f'<rect class="k{row.kind % 4}" x="{_LEFT}" y="{y}" width="{length:.1f}" height="{_THICK}" rx="2"/>',
         ]
         if row.low is not None and row.high is not None:
-            parts.append(_whisker(*(_LEFT + _PLOT * min(1.0, end / most) for end in (row.low, row.high)), y))
+            parts.append(
+                _whisker(_LEFT + _PLOT * min(1.0, row.low / most), _LEFT + _PLOT * min(1.0, row.high / most), y)
+            )
         parts.append(_value(y, row.shown))
     return _svg(ident, title, rows, parts)
 
@@ -65,10 +71,10 @@ def differences(ident: str, title: str, rows: Sequence[Bar]) -> str:
     def place(value: float) -> float:
         return middle + value / far * _PLOT / 2
 
-    height = len(rows) * _ROW
-    parts = [f'<line class="zero" x1="{middle}" y1="2" x2="{middle}" y2="{height}"/>']
+    parts: list[str] = []
     for number, row in enumerate(rows):
         y = number * _ROW + 22
+        parts.append(f'<line class="zero" x1="{middle}" y1="{y - 2}" x2="{middle}" y2="{y + _THICK + 2}"/>')
         parts.append(_label(y - 6, row.label))
         if row.low is not None and row.high is not None:
             parts.append(_whisker(place(row.low), place(row.high), y))
@@ -82,7 +88,7 @@ def differences(ident: str, title: str, rows: Sequence[Bar]) -> str:
 def _svg(ident: str, title: str, rows: Sequence[Bar], parts: Sequence[str]) -> str:
     told = "; ".join(
         f"{row.label}: {row.shown}"
-        + (f" (95 % interval {row.low:.3g} to {row.high:.3g})" if row.low is not None and row.high is not None else "")
+        + (f" ({row.ends} {row.low:.3g} to {row.high:.3g})" if row.low is not None and row.high is not None else "")
         for row in rows
     )
     name = escape(ident, quote=True)

@@ -10,7 +10,6 @@ import json
 from typing import Any
 
 import attrs
-
 from powerctx_core import Address, PowerctxError
 
 __all__ = ["CitationError", "Cited", "cited"]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-
 from powerctx_core import InvalidRequest, PowerctxError
 from powerctx_core.cli import output
 from powerctx_core.cli.options import Invocation, examples
@@ -38,9 +37,9 @@ def _flags(function: F) -> F:
         return value
 
     for name, about in (("debug", "Show tracebacks of errors."), ("json", "Print JSON on standard output.")):
-        function = click.option(f"--{name}", is_flag=True, expose_value=False, is_eager=True, callback=keep, help=about)(
-            function
-        )
+        function = click.option(
+            f"--{name}", is_flag=True, expose_value=False, is_eager=True, callback=keep, help=about
+        )(function)
     return function
 
 
@@ -60,9 +59,8 @@ def _seed(function: F) -> F:
 
 
 def _out(function: F) -> F:
-    return click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the report here, as JSON.")(
-        function
-    )
+    path = click.Path(path_type=Path)
+    return click.option("--out", metavar="FILE", type=path, help="Write the report here, as JSON.")(function)
 
 
 def _split(values: tuple[str, ...] | str | None) -> tuple[str, ...]:
@@ -71,19 +69,37 @@ def _split(values: tuple[str, ...] | str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for value in given for part in value.split(",") if part.strip()))
 
 
-@evaluate.command(epilog=examples("powerctx eval run --preset quick", "powerctx eval run --sets locomo --budget bytes=8000,items=64 --store sqlite --out run.json"))
+@evaluate.command(
+    epilog=examples(
+        "powerctx eval run --preset quick",
+        "powerctx eval run --sets locomo --budget bytes=8000,items=64 --store sqlite --out run.json",
+    )
+)
 @_data_options
 @click.option("--preset", metavar="NAME", help="Start from docs or quick; options still count.")
 @click.option("--policy", "policies", metavar="ID", multiple=True, help="Recall policies; may be repeated.")
-@click.option("--budget", "budgets", metavar="LIMITS", multiple=True,
-              help="Such as bytes=8000,items=8 (also tokens=, chars=); may be repeated.")
-@click.option("--store", "stores", metavar="URL", multiple=True,
-              help="memory, sqlite (a temporary file) or the URL of an empty store; may be repeated.")
-@click.option("--embedder", "embedders", metavar="NAME", multiple=True,
-              help="none or an installed embedder; may be repeated.")
+@click.option(
+    "--budget",
+    "budgets",
+    metavar="LIMITS",
+    multiple=True,
+    help="Such as bytes=8000,items=8 (also tokens=, chars=); may be repeated.",
+)
+@click.option(
+    "--store",
+    "stores",
+    metavar="URL",
+    multiple=True,
+    help="memory, sqlite (a temporary file) or the URL of an empty store; may be repeated.",
+)
+@click.option(
+    "--embedder", "embedders", metavar="NAME", multiple=True, help="none or an installed embedder; may be repeated."
+)
 @click.option("--gate", "gates", metavar="ID", multiple=True, help="off or an installed gate policy; may be repeated.")
-@click.option("--control", metavar="NAME", help="The value that others are compared with; the first policy when absent.")
-@click.option("--filter-as", type=click.Choice(["tags", "scopes"]), help="What filter_scope of a set means; tags when absent.")
+@click.option("--control", metavar="NAME", help="The value to compare others with; the first policy when absent.")
+@click.option(
+    "--filter-as", type=click.Choice(["tags", "scopes"]), help="What filter_scope of a set means; tags when absent."
+)
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Queries of each set at most, drawn by the seed.")
 @click.option("--resamples", metavar="N", type=click.IntRange(0), help="Of the bootstrap; 2000 when absent.")
 @click.option("--details", metavar="FILE", type=click.Path(path_type=Path), help="Write one JSON line an answer here.")
@@ -104,9 +120,7 @@ def run(invocation: Invocation, /, *, data: str | None, details: Path | None, ou
     plan = _plan(invocation, **more)
     folder = data_folder(data)
     with ExitStack() as stack:
-        write: Callable[[Mapping[str, Any]], None] = lambda row: None  # noqa: E731
-        if details is not None:
-            write = _writer(stack, details)
+        write = None if details is None else _writer(stack, details)
         steps = stack.enter_context(_steps(wanted=not invocation.json))
         report = runs.run(plan, folder, started=steps, details=write)
     _deliver(invocation, report, out)
@@ -137,10 +151,20 @@ def _plan(invocation: Invocation, *, preset: str | None, **given: Any) -> Any:
 
 @evaluate.command(epilog=examples("powerctx eval bench --sizes 1000,10000 --runs 200"))
 @click.option("--sizes", metavar="N,N", default="1000,10000", show_default=True, help="Items stored.")
-@click.option("--shape", "shapes", type=click.Choice(["one-scope", "scopes-of-50"]), multiple=True,
-              help="How they lie in scopes; may be repeated, both when absent.")
-@click.option("--lang", "languages", type=click.Choice(["en", "zh"]), multiple=True,
-              help="Language of the made text; may be repeated, both when absent.")
+@click.option(
+    "--shape",
+    "shapes",
+    type=click.Choice(["one-scope", "scopes-of-50"]),
+    multiple=True,
+    help="How they lie in scopes; may be repeated, both when absent.",
+)
+@click.option(
+    "--lang",
+    "languages",
+    type=click.Choice(["en", "zh"]),
+    multiple=True,
+    help="Language of the made text; may be repeated, both when absent.",
+)
 @click.option("--embedder", metavar="NAME", default="none", show_default=True, help="An installed embedder.")
 @click.option("--runs", metavar="N", type=click.IntRange(1), default=200, show_default=True, help="Calls of each kind.")
 @_seed
@@ -182,8 +206,14 @@ def bench(
 @evaluate.command(epilog=examples("powerctx eval embedder local --sets madial_zh,locomo"))
 @click.argument("name")
 @_data_options
-@click.option("--pairs", metavar="N", type=click.IntRange(100), default=20000, show_default=True,
-              help="Unrelated pairs drawn from each set.")
+@click.option(
+    "--pairs",
+    metavar="N",
+    type=click.IntRange(100),
+    default=20000,
+    show_default=True,
+    help="Unrelated pairs drawn from each set.",
+)
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Queries of each set at most, drawn by the seed.")
 @_seed
 @_out
@@ -223,9 +253,7 @@ def embedder(
 @click.option("--html", metavar="FILE", type=click.Path(path_type=Path), help="Write one self-contained page here.")
 @_flags
 @click.pass_obj
-def report(
-    invocation: Invocation, /, *, files: tuple[Path, ...], markdown: Path | None, html: Path | None
-) -> None:
+def report(invocation: Invocation, /, *, files: tuple[Path, ...], markdown: Path | None, html: Path | None) -> None:
     """Turn reports of run, bench and embedder into Markdown and one HTML page.
 
     Without a file to write, Markdown goes to standard output.

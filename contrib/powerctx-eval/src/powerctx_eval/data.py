@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
 from powerctx_core import InvalidRequest, Item
 
 __all__ = ["SETS", "EvalItem", "EvalQuery", "EvalSet", "data_folder", "load"]
@@ -219,8 +218,9 @@ def _check(found: EvalSet) -> None:
     ids = Counter(entry.item.artifact_id for entry in found.items)
     if doubled := [name for name, count in ids.items() if count > 1]:
         raise InvalidRequest(f"set {found.name!r} has the id {doubled[0]!r} twice.", field="data")
+    known = frozenset(ids)
     for query in found.queries:
-        if unknown := sorted(query.gold - ids.keys()):
+        if unknown := sorted(query.gold - known):
             raise InvalidRequest(
                 f"set {found.name!r}: query {query.id!r} wants {unknown[0]!r}, which is not there.", field="data"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ from typing import Any
 import attrs
 import numpy as np
 from numpy.typing import NDArray
-
 from powerctx_core import EmbedRequest, InvalidRequest
+
 from powerctx_eval.ask import chosen
 from powerctx_eval.bootstrap import mean_interval
 from powerctx_eval.data import EvalItem, EvalQuery, EvalSet, load
 from powerctx_eval.environment import embedder_facts, environment
 from powerctx_eval.metrics import recall
+from powerctx_eval.progress import Started, Tick, quiet
 from powerctx_eval.reports import EMBEDDER
 from powerctx_eval.stores import opened
 
@@ -46,7 +47,7 @@ class Cosines:
 
 
 def anchors(cosines: Cosines) -> dict[str, Any]:
-    """Return ``noise`` (95th percentile of unrelated pairs), ``match`` (median of relevant ones), and what lies between."""
+    """Return ``noise`` (95th percentile of unrelated pairs), ``match`` (median of relevant ones) and more of both."""
     noise, match = float(np.quantile(cosines.unrelated, NOISE)), float(np.median(cosines.relevant))
     return {
         "noise": round(noise, 4),
@@ -68,14 +69,19 @@ def measure(
     limit: int | None = None,
     seed: int = 7,
     extra: Sequence[object] = (),
-    started: Callable[[str, int], Callable[[int], None]] = lambda label, total: lambda units: None,
+    started: Started = quiet,
 ) -> dict[str, Any]:
     """Measure embedder *name* on *sets* and return the report, a JSON value.
 
     Args:
+        name: of an installed embedder.
         folder: of the sets, see :func:`powerctx_eval.data.data_folder`.
+        sets: their names.
         pairs: unrelated pairs drawn from each set.
         limit: queries of each set at most, drawn by *seed*.
+        seed: of everything that is drawn.
+        extra: plugins that are not installed.
+        started: told of every step.
 
     Raises:
         InvalidRequest: the embedder or a set is not there, or a set has no pairs.
@@ -88,7 +94,7 @@ def measure(
         for found in [load(folder, each) for each in sets]:
             queries = [each for each in chosen(found, limit, seed)[0] if each.gold and not each.adversarial]
             tick = started(f"{found.name} {name}", len(found.items) + len(queries))
-            row, cosines = _set(part, found, queries, pairs, seed, tick)
+            row, cosines = _set(part, found, queries, pairs=pairs, seed=seed, tick=tick)
             rows.append(row)
             taken.append(cosines)
         facts = embedder_facts(part)
@@ -123,34 +129,49 @@ def measure(
     }
 
 
+@attrs.frozen(kw_only=True, eq=False)
+class _Embedded:
+    """A set and its vectors, row by row.
+
+    Attributes:
+        members: scope -> rows of its items.
+    """
+
+    items: Sequence[EvalItem]
+    queries: Sequence[EvalQuery]
+    documents: Floats
+    asked: Floats
+    members: Mapping[str, Sequence[int]]
+
+
 def _set(
-    part: Any, found: EvalSet, queries: Sequence[EvalQuery], pairs: int, seed: int, tick: Callable[[int], None]
+    part: Any, found: EvalSet, queries: Sequence[EvalQuery], *, pairs: int, seed: int, tick: Tick
 ) -> tuple[dict[str, Any], Cosines]:
-    documents, per_document = _embedded(part, [entry.item.text for entry in found.items], "document", BATCH, tick)
-    asked, per_query = _embedded(part, [query.text for query in queries], "query", 1, tick)
+    if not queries or not found.items:
+        raise InvalidRequest(f"set {found.name!r} has no queries with gold to measure.", field="sets")
+    documents, per_document = _vectors(part, [entry.item.text for entry in found.items], "document", BATCH, tick)
+    asked, per_query = _vectors(part, [query.text for query in queries], "query", 1, tick)
     members: defaultdict[str, list[int]] = defaultdict(list)
     for place, entry in enumerate(found.items):
         members[entry.item.scope_id].append(place)
-    cosines = _cosines(found.items, queries, members, documents, asked, pairs, random.Random(f"{seed}:{found.name}"))  # noqa: S311 (no secret)
+    held = _Embedded(items=found.items, queries=queries, documents=documents, asked=asked, members=members)
+    cosines = _cosines(held, pairs, random.Random(f"{seed}:{found.name}"))  # noqa: S311 (no secret)
     if not cosines.unrelated.size or not cosines.relevant.size:
         raise InvalidRequest(f"set {found.name!r} has no pairs of queries and items to measure.", field="sets")
-    recalls = _recalls(found.items, queries, members, documents, asked)
     row = {
         "set": found.name,
         "digest": found.digest,
         "items": len(found.items),
         "queries": len(queries),
         **anchors(cosines),
-        "without_vector": int((~documents.any(axis=1)).sum() + (~asked.any(axis=1)).sum()),
-        f"recall@{K}": mean_interval(recalls, count=RESAMPLES, seed=seed).as_json(),
+        "without_vector": sum(not row.any() for matrix in (documents, asked) for row in matrix),
+        f"recall@{K}": mean_interval(_recalls(held), count=RESAMPLES, seed=seed).as_json(),
         "timing": {"ms_per_document": round(per_document, 3), "ms_per_query": round(per_query, 3)},
     }
     return row, cosines
 
 
-def _embedded(
-    part: Any, texts: Sequence[str], purpose: str, batch: int, tick: Callable[[int], None]
-) -> tuple[Floats, float]:
+def _vectors(part: Any, texts: Sequence[str], purpose: str, batch: int, tick: Tick) -> tuple[Floats, float]:
     """Return a matrix of vectors, and milliseconds a text; the model is loaded before the clock starts."""
     part.embed(EmbedRequest(texts=tuple(texts[:1]), purpose=purpose))
     rows: list[Floats] = []
@@ -165,57 +186,42 @@ def _embedded(
     return np.stack(rows), seconds * 1000 / len(texts)
 
 
-def _cosines(
-    items: Sequence[EvalItem],
-    queries: Sequence[EvalQuery],
-    members: dict[str, list[int]],
-    documents: Floats,
-    asked: Floats,
-    pairs: int,
-    rng: random.Random,
-) -> Cosines:
+def _cosines(held: _Embedded, pairs: int, rng: random.Random) -> Cosines:
     """Draw pairs; a text without a vector gives none."""
-    ids = [entry.item.artifact_id for entry in items]
-    has, can = documents.any(axis=1), asked.any(axis=1)
+    ids = [entry.item.artifact_id for entry in held.items]
     places = {ident: place for place, ident in enumerate(ids)}
-    relevant = [
-        (row, places[ident]) for row, query in enumerate(queries) for ident in sorted(query.gold) if ident in places
-    ]
+    relevant = [(row, places[ident]) for row, query in enumerate(held.queries) for ident in sorted(query.gold)]
     rng.shuffle(relevant)
     unrelated = []
-    for _ in range(pairs if queries else 0):
-        row = rng.randrange(len(queries))
-        if scope := members.get(queries[row].scope_id):
+    for _ in range(pairs):
+        row = rng.randrange(len(held.queries))
+        if scope := held.members.get(held.queries[row].scope_id):
             place = rng.choice(scope)
-            if ids[place] not in queries[row].gold:
+            if ids[place] not in held.queries[row].gold:
                 unrelated.append((row, place))
-
-    def of(chosen_pairs: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
-        kept = [(row, place) for row, place in chosen_pairs if can[row] and has[place]]
-        if not kept:
-            return np.empty(0)
-        left, right = (np.array(column) for column in zip(*kept, strict=True))
-        found: NDArray[np.float64] = np.einsum("ij,ij->i", asked[left], documents[right], dtype=np.float64)
-        return found
-
-    return Cosines(unrelated=of(unrelated), relevant=of(relevant))
+    return Cosines(unrelated=_of(held, unrelated), relevant=_of(held, relevant))
 
 
-def _recalls(
-    items: Sequence[EvalItem],
-    queries: Sequence[EvalQuery],
-    members: dict[str, list[int]],
-    documents: Floats,
-    asked: Floats,
-) -> list[float]:
+def _of(held: _Embedded, pairs: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+    has, can = np.any(held.documents != 0, axis=1), np.any(held.asked != 0, axis=1)
+    rows = np.array(pairs, dtype=int).reshape(-1, 2)
+    rows = rows[can[rows[:, 0]] & has[rows[:, 1]]]
+    found: NDArray[np.float64] = np.einsum(
+        "ij,ij->i", held.asked[rows[:, 0]], held.documents[rows[:, 1]], dtype=np.float64
+    )
+    return found
+
+
+def _recalls(held: _Embedded) -> list[float]:
     """Return recall@10 of every query by cosine alone, among what its scope holds and is not retired."""
     current = {
-        scope: np.array([place for place in places if not items[place].retired]) for scope, places in members.items()
+        scope: np.array([place for place in places if not held.items[place].retired], dtype=int)
+        for scope, places in held.members.items()
     }
     found = []
-    for row, query in enumerate(queries):
+    for row, query in enumerate(held.queries):
         places = current.get(query.scope_id, np.empty(0, dtype=int))
-        scores = documents[places] @ asked[row]
+        scores = held.documents[places] @ held.asked[row]
         best = places[np.argsort(-scores, kind="stable")[:K]]
-        found.append(recall([items[place].item.artifact_id or "" for place in best], query.gold, K))
+        found.append(recall([held.items[place].item.artifact_id or "" for place in best], query.gold, K))
     return found

@@ -61,7 +61,9 @@ def embedder_facts(part: Any) -> dict[str, Any]:
     except PowerctxError:
         return {}
     values = {name: getattr(profile, name) for name in getattr(type(profile), "__slots__", ()) if name[:1] != "_"}
-    return {name: value if isinstance(value, str | int | float | None) else str(value) for name, value in values.items()}
+    return {
+        name: value if isinstance(value, str | int | float | None) else str(value) for name, value in values.items()
+    }
 
 
 def _cpu() -> str | None:
@@ -69,7 +71,8 @@ def _cpu() -> str | None:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or None
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def _memory() -> float | None:
@@ -82,10 +85,13 @@ def _memory() -> float | None:
 def _commit(folder: Path) -> str | None:
     """Return the commit of the code, ``+`` when it was changed since."""
     try:
-        run = [
-            subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603, S607 (fixed words, and a folder of ours)
-            for arguments in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no", "."])
-        ]
+        commit, changes = (
+            subprocess.run(  # noqa: S603 (fixed words, and a folder of ours)
+                ["git", "-C", str(folder), *words],  # noqa: S607 (whichever git is there)
+                capture_output=True, text=True, timeout=10, check=True,
+            ).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no", "."])
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-    return run[0].stdout.strip() + ("+" if run[1].stdout.strip() else "")
+    return commit + ("+" if changes else "")

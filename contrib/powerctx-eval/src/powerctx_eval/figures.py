@@ -34,7 +34,8 @@ def slice_figures(
     Args:
         sliced: arm -> its answers; the same queries in the same order for all.
         pairs: (control, treatment).
-        count, seed: of the bootstrap.
+        count: of resamples.
+        seed: of the bootstrap.
     """
     arms = [*sliced]
     size = len(sliced[arms[0]])
@@ -57,6 +58,7 @@ def slice_figures(
             "queries": size,
             "metrics": {name: interval.as_json() for name, interval in zip(names, found, strict=True)},
             "outcomes": dict(sorted(Counter(asked.outcome for asked in sliced[arm]).items())),
+            "modes": dict(sorted(Counter(asked.mode for asked in sliced[arm]).items())),
             "timing": _times([asked.milliseconds for asked in sliced[arm]]),
         }
     differences: dict[tuple[Arm, Arm], dict[str, Any]] = {}
@@ -85,10 +87,7 @@ def compared(control: Sequence[Asked], treatment: Sequence[Asked]) -> dict[str, 
 def ranking_figures(ranked: Sequence[Ranked], *, count: int, seed: int) -> dict[str, Any]:
     """Return recall at several depths and nDCG@10, with intervals."""
     cells = np.array(
-        [
-            [*(recall(each.ids, each.query.gold, k) for k in KS), ndcg(each.ids, each.query.gold, 10)]
-            for each in ranked
-        ]
+        [[*(recall(each.ids, each.query.gold, k) for k in KS), ndcg(each.ids, each.query.gold, 10)] for each in ranked]
     )
     found = intervals(*Resamples(len(ranked), count=count, seed=seed).ratios(cells, np.ones_like(cells)))
     names = [*(f"recall@{k}" for k in KS), "ndcg@10"]

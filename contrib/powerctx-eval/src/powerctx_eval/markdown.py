@@ -15,6 +15,11 @@ INTRODUCTION = (
     "the delivered text by its citations. Intervals are 95 %, by bootstrap over queries."
 )
 
+ELSEWHERE = (
+    "The labelled sets are read from `--data DIR`, `POWERCTX_EVAL_DATA` or `../shared/data` and are no part of this "
+    "repository."
+)
+
 
 def render(reports: Sequence[Mapping[str, Any]]) -> str:
     """Return one Markdown document of all reports."""
@@ -23,11 +28,7 @@ def render(reports: Sequence[Mapping[str, Any]]) -> str:
     files = " ".join(f"report{number}.json" for number in range(1, len(reports) + 1))
     lines += [f"powerctx eval report {files} --markdown evaluation.md --html evaluation.html", "```", ""]
     if any(report["schema"] == RUN for report in reports):
-        lines += [
-            "The labelled sets are read from `--data DIR`, `POWERCTX_EVAL_DATA` or `../shared/data` and are no part of "
-            "this repository.",
-            "",
-        ]
+        lines += [ELSEWHERE, ""]
     for report in reports:
         lines += ["## Made with", "", *(f"* {name}: {value}" for name, value in facts(report)), ""]
         shown = tables(report)
@@ -44,8 +45,10 @@ def facts(report: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     environment = report["environment"]
     machine = environment["machine"]
     yield "made", f"{report['started_at']} in {report['timing']['seconds']:.0f} s"
-    yield "commit", f"`{environment['commit'] or 'unknown'}`" + (
-        " (changed since)" if str(environment["commit"]).endswith("+") else ""
+    yield (
+        "commit",
+        f"`{environment['commit'] or 'unknown'}`"
+        + (" (changed since)" if str(environment["commit"]).endswith("+") else ""),
     )
     versions = {"Python": environment["python"], "SQLite": environment["sqlite"], **environment["packages"]}
     yield "versions", ", ".join(f"{name} {version}" for name, version in versions.items())

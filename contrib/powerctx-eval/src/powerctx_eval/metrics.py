@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
-__all__ = ["LABELS", "METRICS", "Answer", "columns", "judge", "ndcg", "percentile", "recall"]
+__all__ = ["METRICS", "Answer", "columns", "judge", "ndcg", "percentile", "recall"]
 
 METRICS: Mapping[str, str] = {
     "evidence": "share of a query's gold items that are delivered",
@@ -20,7 +20,6 @@ METRICS: Mapping[str, str] = {
     "items": "entries delivered",
 }
 """Name -> what its mean says."""
-LABELS = {"empty": "empties"}
 
 
 @attrs.frozen(kw_only=True)
@@ -64,8 +63,11 @@ def judge(
 
     Args:
         delivered: (id, bytes of its text) of each entry, which the caller has verified.
-        gold, only, must_not: of the query; an empty *only* allows everything.
-        content_bytes, tokens: size of the whole content.
+        gold: ids that should come back.
+        only: ids of all that may come back; empty allows everything.
+        must_not: ids that must not come back.
+        content_bytes: size of the whole content.
+        tokens: the same, in tokens.
     """
     found = {ident for ident, size in delivered if size}
     return Answer(

@@ -43,6 +43,8 @@ pre{overflow-x:auto;padding:.6rem;border:1px solid var(--line);border-radius:.4r
 dl{display:grid;grid-template-columns:minmax(6rem,auto) 1fr;gap:.2rem 1rem;font-size:.85rem}
 dt{color:var(--soft);overflow-wrap:anywhere}dd{margin:0;overflow-wrap:anywhere}
 """
+_LATE = "median to 95th percentile"
+_POLICY = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
 _TITLES = {RUN: "Evidence within budgets", BENCH: "Speed", EMBEDDER: "Embedder"}
 
 
@@ -54,8 +56,8 @@ def render(reports: Sequence[Mapping[str, Any]]) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>powerctx evaluation</title><style>{_STYLE}</style></head><body>"
+        + _POLICY
+        + f"<title>powerctx evaluation</title><style>{_STYLE}</style></head><body>"
         '<a class="skip" href="#main">Skip to the figures</a>'
         f"<header><h1>powerctx evaluation</h1><p>{_marked(INTRODUCTION)}</p>"
         f'<nav aria-label="Reports"><ul>{links}</ul></nav></header><main id="main">{sections}</main></body></html>\n'
@@ -71,7 +73,7 @@ def _section(report: Mapping[str, Any], number: int, name: str) -> str:
     return (
         f'<section id="r{number}" aria-labelledby="r{number}-h"><h2 id="r{number}-h">{escape(name)}</h2>{drawn}'
         + "".join(_table(table, f"r{number}-t{place}") for place, table in enumerate(shown) if table.rows)
-        + f"<h3>Made with</h3><pre tabindex=\"0\"><code>{escape(command(report))}</code></pre><dl>{told}</dl></section>"
+        + f'<h3>Made with</h3><pre tabindex="0"><code>{escape(command(report))}</code></pre><dl>{told}</dl></section>'
     )
 
 
@@ -82,6 +84,7 @@ def _charts(report: Mapping[str, Any], ident: str) -> Iterator[str]:
         rows = [
             Bar(label=f"{row['size']:,} {row['shape']} {row['lang']} {row['call']}", value=row["timing"]["ms_p50"],
                 low=row["timing"]["ms_p50"], high=row["timing"]["ms_p95"], shown=f"{row['timing']['ms_p50']:.1f}",
+                ends=_LATE,
                 kind=int(row["call"] == "find"))
             for row in report["calls"]
         ]  # fmt: skip
@@ -90,7 +93,8 @@ def _charts(report: Mapping[str, Any], ident: str) -> Iterator[str]:
 
 def _run_charts(report: Mapping[str, Any], ident: str) -> Iterator[str]:
     axes = [axis for axis in varied(report) if axis != "budget"]
-    kinds = {name: place for place, name in enumerate(dict.fromkeys(labelled(row["arm"], axes) for row in report["results"]))}
+    names = dict.fromkeys(labelled(row["arm"], axes) for row in report["results"])
+    kinds = {name: place for place, name in enumerate(names)}
     gold = [row for row in report["results"] if row["slice"] == "gold"]
     sets = dict.fromkeys(row["set"] for row in gold)
 
@@ -106,6 +110,7 @@ def _run_charts(report: Mapping[str, Any], ident: str) -> Iterator[str]:
         return [
             Bar(label=f"{row['arm']['budget']} · {labelled(row['arm'], axes)}", value=row["timing"]["ms_p50"],
                 low=row["timing"]["ms_p50"], high=row["timing"]["ms_p95"], shown=f"{row['timing']['ms_p50']:.1f}",
+                ends=_LATE,
                 kind=kinds[labelled(row["arm"], axes)])
             for row in gold
             if row["set"] == name
@@ -147,7 +152,9 @@ def _table(table: Table, ident: str) -> str:
     body = "".join(
         "<tr>"
         + "".join(
-            f'<th scope="row">{escape(cell)}</th>' if place == 0 and not side else f"<td{_side(side)}>{escape(cell)}</td>"
+            f'<th scope="row">{escape(cell)}</th>'
+            if not place and not side
+            else f"<td{_side(side)}>{escape(cell)}</td>"
             for place, (cell, side) in enumerate(zip(row, right, strict=True))
         )
         + "</tr>"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-
 from powerctx_core import InvalidRequest
 
 __all__ = ["SLICES", "Table", "command", "labelled", "number", "read", "tables", "varied"]
@@ -20,6 +19,8 @@ SLICES: Mapping[str, str] = {
     "no_gold": "queries without gold",
 }
 _PLURALS = {"store": "stores", "embedder": "embedders", "policy": "policies", "gate": "gates", "budget": "budgets"}
+_VIOLATED = tuple(f"{kind}_{what}" for kind in ("only", "must_not") for what in ("queries", "violated", "entries"))
+_SHARES = ("any", "all", "precision", "empty")
 _RANKED = ("recall@1", "recall@5", "recall@10", "ndcg@10")
 
 
@@ -118,9 +119,10 @@ def _run_tables(report: Mapping[str, Any]) -> Iterator[Table]:
     yield Table(
         title="Ranks of find",
         note="Without any budget, for comparison with papers; what the policy's floor rejects is not ranked.",
-        columns=("set", "slice", *ranks, "queries>", *(f"{name}>" for name in _RANKED), "p50 ms>", "p95 ms>"),
+        columns=("set", "slice", *ranks, "search", "queries>", *(f"{name}>" for name in _RANKED), "p50 ms>",
+                 "p95 ms>"),
         rows=tuple(
-            (row["set"], row["slice"], *(row[axis] for axis in ranks), str(row["queries"]),
+            (row["set"], row["slice"], *(row[axis] for axis in ranks), row["search"], str(row["queries"]),
              *(number(row["metrics"][name]) for name in _RANKED), *_times(row["timing"]))
             for row in report["ranking"]
         ),
@@ -132,8 +134,7 @@ def _run_tables(report: Mapping[str, Any]) -> Iterator[Table]:
                  "filter not applied>"),
         rows=tuple(
             (row["set"], *(row["arm"][axis] for axis in axes),
-             *(str(row[f"{kind}_{what}"]) for kind in ("only", "must_not") for what in ("queries", "violated", "entries")),
-             str(row["filter_not_applied"]))
+             *(str(row[name]) for name in _VIOLATED), str(row["filter_not_applied"]))
             for row in report["violations"]
         ),
     )  # fmt: skip
@@ -157,7 +158,7 @@ def _delivered(row: Mapping[str, Any], axes: Sequence[str]) -> tuple[str, ...]:
     metrics = row["metrics"]
     return (
         row["set"], *(row["arm"][axis] for axis in axes), str(row["queries"]), number(metrics.get("evidence")),
-        interval(metrics.get("evidence")), *(number(metrics.get(name)) for name in ("any", "all", "precision", "empty")),
+        interval(metrics.get("evidence")), *(number(metrics.get(name)) for name in _SHARES),
         number(metrics["bytes"], 0), number(metrics["tokens"], 0), number(metrics["items"], 1), *_times(row["timing"]),
     )  # fmt: skip
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from powerctx_core import FindRequest, PrepareRequest
+
 from powerctx_eval.arms import Arm, Plan
-from powerctx_eval.ask import CHECKS, Asked, Ranked, ask, chosen, filters_apply, rank
+from powerctx_eval.ask import CHECKS, Asked, Ranked, ask, chosen, filters_apply, rank, searches
 from powerctx_eval.data import EvalQuery, EvalSet, load
 from powerctx_eval.environment import embedder_facts, environment, policy_digest
 from powerctx_eval.figures import compared, ranking_figures, slice_figures, slice_of
+from powerctx_eval.progress import Started, quiet
 from powerctx_eval.reports import RUN
 from powerctx_eval.stores import NO_EMBEDDER, filled, opened
 
 __all__ = ["broken", "run"]
-
-Tick = Callable[[int], None]
 
 
 def run(
@@ -30,18 +30,19 @@ def run(
     *,
     extra: Sequence[object] = (),
     settings: Mapping[str, Any] | None = None,
-    started: Callable[[str, int], Tick] = lambda label, total: lambda units: None,
-    details: Callable[[Mapping[str, Any]], None] = lambda row: None,
+    started: Started = quiet,
+    details: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Run the plan and return the report, a JSON value.
 
     Equal plans on equal code and data give equal reports but for ``started_at`` and what lies under ``timing``.
 
     Args:
+        plan: what to do.
         folder: of the sets, see :func:`powerctx_eval.data.data_folder`.
         extra: plugins that are not installed.
         settings: of the core; none of the machine's own are used.
-        started: called with a label and a number of units when a long step starts; returns what counts units.
+        started: told of every step.
         details: is given one row for every answer.
 
     Raises:
@@ -71,16 +72,18 @@ def run(
                 if embedder != NO_EMBEDDER:
                     report["embedders"][embedder] = embedder_facts(ctx.host.part("powerctx_embedders", embedder))
                 tick = started(f"{found.name} {store} store", len(found.items))
-                with filled(ctx, found, tick=tick) as held:
+                with filled(ctx, found, embedded=embedder != NO_EMBEDDER, tick=tick) as held:
                     where = {"set": found.name, "store": arms[0].value("store"), "embedder": embedder}
                     report["ingest"].append({**where, "items": len(found.items), "timing": {"seconds": held.seconds}})
                     tick = started(f"{found.name} {store} {embedder} ask", len(queries))
                     for asked in ask(held, queries, arms, tick=tick):
                         answers.setdefault(asked.arm, []).append(asked)
-                        details(_detail(found, asked))
-                    for policy in plan.policies:
-                        tick = started(f"{found.name} {store} {embedder} find", len(queries))
-                        report["ranking"] += _ranking(plan, {**where, "policy": policy}, rank(held, queries, policy, tick=tick))
+                        if details is not None:
+                            details(_detail(found, asked))
+                    for policy, search in product(plan.policies, searches(embedder)):
+                        tick = started(f"{found.name} {store} {embedder} find {search}", len(queries))
+                        ranked = rank(held, queries, policy, search, tick=tick)
+                        report["ranking"] += _ranking(plan, {**where, "policy": policy, "search": search}, ranked)
         _add_answers(report, plan, found, answers, pairs)
     report["timing"] = {"seconds": time.perf_counter() - begun}
     return report
@@ -112,11 +115,11 @@ def _add_answers(
             for one, other in pairs
         ]  # fmt: skip
     for arm, given in answers.items():
-        head = {"set": found.name, "arm": arm.as_json()}
+        where = {"set": found.name, "arm": arm.as_json()}
         counted = Counter(name for asked in given for name in asked.broken)
-        report["checks"].append({**head, "answers": len(given), "broken": dict(sorted(counted.items()))})
+        report["checks"].append({**where, "answers": len(given), "broken": dict(sorted(counted.items()))})
         if any(query.only or query.must_not for query in found.queries):
-            report["violations"].append({**head, **_violations(given)})
+            report["violations"].append({**where, **_violations(given)})
 
 
 def _violations(given: Sequence[Asked]) -> dict[str, int]:

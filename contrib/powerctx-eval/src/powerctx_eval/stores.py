@@ -5,16 +5,17 @@ from __future__ import annotations
 import inspect
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
-
 import powerctx_core as powerctx
 from powerctx_core import Address, InvalidRequest, Item
+
 from powerctx_eval.data import EvalSet
+from powerctx_eval.progress import Tick, unseen
 
 __all__ = ["Filled", "filled", "opened"]
 
@@ -63,10 +64,14 @@ def opened(
 
 
 @contextmanager
-def filled(
-    ctx: powerctx.Context, found: EvalSet, *, tick: Callable[[int], None] = lambda units: None
-) -> Iterator[Filled]:
+def filled(ctx: powerctx.Context, found: EvalSet, *, embedded: bool = False, tick: Tick = unseen) -> Iterator[Filled]:
     """Store a set, and purge it at the end.
+
+    Args:
+        ctx: an opened store.
+        found: the set.
+        embedded: an embedder is open, and everything must have a vector.
+        tick: counts stored items.
 
     Raises:
         InvalidRequest: the store holds something in a scope of the set already.
@@ -87,6 +92,10 @@ def filled(
                 if entry.retired:
                     retired.append(result.address)
             tick(len(batch))
+        if embedded:
+            # `put` leaves what it could not embed for later; a run must not go on without vectors.
+            for _ in ctx.embed():
+                pass
         if retired:
             ctx.retire(retired)
         yield Filled(ctx=ctx, items=items, retired=frozenset(retired), seconds=time.perf_counter() - start)

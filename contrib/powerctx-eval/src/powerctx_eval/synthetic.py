@@ -20,7 +20,9 @@ name good sentence man think say great where help through much before line right
 came want show also around form three small set put end does another well large must big even such because turn here why
 ask went men read need land different home us move try kind hand picture again change off play spell air away animal
 house point page letter mother answer found study still learn should world"""
-_ONSETS, _NUCLEI, _CODAS = "b c d f g h k l m n p r s t v w st tr pl gr sh".split(), "a e i o u ea ou".split(), "n r s t l m ck nd st".split()
+_ONSETS = "b c d f g h k l m n p r s t v w st tr pl gr sh".split()
+_NUCLEI = "a e i o u ea ou".split()
+_CODAS = "n r s t l m ck nd st".split()
 _HAN = """的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然
 家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力它与长把机十
 民第公此已工使情明性知全三又关点正业外将两高间由问很最重并物手应战向头文体政美相见被利什二等产或新己制身果加西斯月

@@ -165,16 +165,23 @@ def _metadata(value: str | None) -> Mapping[str, Any]:
     return MappingProxyType(json.loads(value)) if value else _NOTHING
 
 
-def candidate(partition: Partition, row: Sequence[Any]) -> RawCandidate:
-    """Build a candidate of *partition* from the columns of :data:`CANDIDATE`."""
+def candidate(
+    partition: Partition,
+    row: Sequence[Any],
+    matched: Mapping[str, int] = _NOTHING,
+    cosine: float | None = None,
+) -> RawCandidate:
+    """Build a candidate of *partition* from the columns of :data:`CANDIDATE`, and what retrieval knows of it."""
     (
         _, artifact_id, number, length, kind, category, title, abstract, body_bytes, overview_bytes,
         tags, created_at, updated_at, event_time, thread, position, confidence, layer, origin, meta, start,
-    ) = row  # fmt: skip
+    ) = row[: len(CANDIDATE)]  # fmt: skip
     created = _EPOCH + timedelta(0, 0, created_at)
     return RawCandidate(
         address=Address(partition.scope_id, partition.family, artifact_id, number),
         length=length or 0,
+        matched=matched,
+        cosine=cosine,
         kind=kind,
         category=category,
         title=title,

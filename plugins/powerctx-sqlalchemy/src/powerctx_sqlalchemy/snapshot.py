@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from powerctx_core.errors import StoreError
-from powerctx_core.ports import LexicalRequest, LexicalResult, ListingRequest, NeighbourRequest
+from powerctx_core.ports import FetchRequest, LexicalRequest, LexicalResult, ListingRequest, NeighbourRequest
 from powerctx_core.text.terms import encode, rarest
 from powerctx_core.types import (
     Address,
@@ -175,14 +175,27 @@ class RelationalSnapshot:
         ]
         return _result(hits, row, {term: frequency[term] for term in used}, used)
 
-    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, RawCandidate]:
-        """Return details of keys that this snapshot has given out, with one statement."""
+    def fetch(self, request: FetchRequest) -> Mapping[Key, RawCandidate]:
+        """Return the details of the keys that are current, with one statement."""
+        keys, hits, cosines = request.keys, request.hits, request.cosines
         if not keys:
             return {}
+        counting = bool(request.terms) and any(key not in hits for key in keys)
+        statement = self._statements.fetch_with_terms if counting else self._statements.fetch
         with self._database.told("read items"):
-            found = self._connection.execute(self._statements.fetch, {"ids": json.dumps(list(keys))}).all()
+            found = self._connection.execute(statement, {"ids": json.dumps(keys)}).all()
             names = self._named({key >> SEQUENCE_BITS for key in keys})
-        by_key = {(key := row[0]): candidate(names[key >> SEQUENCE_BITS], row) for row in found}
+        counted = Wanted(request.terms).counted if counting else None
+        by_key: dict[Key, RawCandidate] = {}
+        for row in found:
+            key = row[0]
+            hit = hits.get(key)
+            matched: Mapping[str, int] = {}
+            if hit is not None:
+                matched = hit.matched
+            elif counted is not None and row[-2] is not None:
+                matched = counted(row[-2], row[-1])
+            by_key[key] = candidate(names[key >> SEQUENCE_BITS], row, matched, cosines.get(key))
         return {key: by_key[key] for key in keys if key in by_key}
 
     def _named(self, numbers: set[int]) -> Mapping[int, Partition]:
@@ -300,7 +313,7 @@ class EmptySnapshot:
         """Return an empty result for each request."""
         return [_result((), None, {}, ()) for _ in requests]
 
-    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, RawCandidate]:  # noqa: ARG002 - nothing is stored
+    def fetch(self, request: FetchRequest) -> Mapping[Key, RawCandidate]:  # noqa: ARG002 - nothing is stored
         """Return nothing."""
         return {}
 

@@ -73,11 +73,9 @@ class Statements:
 
     def _reads(self, database: Database) -> None:
         ids = database.json_values("ids")
-        self.fetch = (
-            sa.select(*CANDIDATE)
-            .select_from(_with_details(ids.join(revision, revision.c.id == ids.c.value)))
-            .where(revision.c.current == _ONE)
-        )
+        named = _with_details(ids.join(revision, revision.c.id == ids.c.value))
+        self.fetch = sa.select(*CANDIDATE).select_from(named).where(revision.c.current == _ONE)
+        self.fetch_with_terms = self.fetch.add_columns(analysis.c.terms, analysis.c.repeats)
         self.neighbours = self._neighbours(database)
         one = (
             sa.select(*REVISION)
@@ -133,6 +131,10 @@ class Statements:
             asked.c.place, revision.c.id, revision.c.number, revision.c.current, revision.c.digest, first
         ).select_from(asked.join(revision, sa.and_(artifact, revision.c.number == newest)))
         self.find_ids = sa.select(revision.c.id, revision.c.current).select_from(asked.join(revision, artifact))
+        self._removals(chosen)
+        self._counters()
+
+    def _removals(self, chosen: sa.Select[Any]) -> None:
         self.lengths = sa.select(analysis.c.id, analysis.c.length).where(analysis.c.id.in_(chosen))
         self.supersede = (
             sa.update(revision).where(revision.c.id.in_(chosen)).values(current=sa.text("0"), retired_at=sa.null())
@@ -148,6 +150,8 @@ class Statements:
             partition.c.id.in_(chosen),
             ~sa.exists().where(revision.c.partition_id == partition.c.id),
         )
+
+    def _counters(self) -> None:
         self.insert_partition = sa.insert(partition).values(
             scope_id=sa.bindparam("scope"),
             family=sa.bindparam("name"),

@@ -12,10 +12,7 @@ import sqlalchemy as sa
 
 from powerctx_sqlalchemy.tables import _BIG, metadata
 
-__all__ = ["NEXT_STAMP", "SQLITE_TRIGGERS", "embedding_profile", "vector", "vector_removed"]
-
-# Every writer of the catalogue adds one to the counter at the end of its transaction.
-NEXT_STAMP = "(SELECT CAST(value AS INTEGER) + 1 FROM meta WHERE name = 'changes')"
+__all__ = ["SQLITE_TRIGGERS", "embedding_profile", "vector", "vector_removed"]
 
 # The one model in use.  An id is never used twice: it tells which vectors a process has in memory.
 embedding_profile = sa.Table(
@@ -51,12 +48,15 @@ vector_removed = sa.Table(
 )
 sa.Index("vector_removed_stamp", vector_removed.c.partition_id, vector_removed.c.stamp)
 
+# Every writer of the catalogue adds one to the change counter, at the end of its transaction.
 SQLITE_TRIGGERS = (
-    "CREATE TRIGGER vector_superseded AFTER UPDATE OF current ON revision WHEN NEW.current = 0 "
-    "BEGIN DELETE FROM vector WHERE id = OLD.id; END",
-    "CREATE TRIGGER vector_purged AFTER DELETE ON revision BEGIN DELETE FROM vector WHERE id = OLD.id; END",
-    "CREATE TRIGGER vector_forgotten AFTER DELETE ON vector BEGIN "
-    f"INSERT OR REPLACE INTO vector_removed VALUES (OLD.id, OLD.partition_id, {NEXT_STAMP}); END",
+    """CREATE TRIGGER vector_superseded AFTER UPDATE OF current ON revision WHEN NEW.current = 0
+    BEGIN DELETE FROM vector WHERE id = OLD.id; END""",
+    """CREATE TRIGGER vector_purged AFTER DELETE ON revision
+    BEGIN DELETE FROM vector WHERE id = OLD.id; END""",
+    """CREATE TRIGGER vector_forgotten AFTER DELETE ON vector
+    BEGIN INSERT OR REPLACE INTO vector_removed VALUES (OLD.id, OLD.partition_id,
+    (SELECT CAST(value AS INTEGER) + 1 FROM meta WHERE name = 'changes')); END""",
 )
 
 

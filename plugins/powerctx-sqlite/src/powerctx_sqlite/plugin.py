@@ -21,6 +21,7 @@ def powerctx_stores() -> Iterator[StoreSpec]:
         capabilities=frozenset(
             {
                 Capability.LEXICAL,
+                Capability.VECTOR,
                 Capability.WINDOW,
                 Capability.REVISIONS,
                 Capability.TAGS,

@@ -16,6 +16,7 @@ class SqliteSettings:
         busy_timeout_ms: how long a writer waits for another one.
         rank_above: partitions of more items than this are ranked by the engine; smaller ones are matched whole.
         reanalyse_at_most: so many items are analysed anew at open when the analysis has changed.
+        vector_memory_mb: memory for the vectors of larger partitions; the least recently used are dropped above it.
         network: whether a file on a network file system may be opened.
     """
 
@@ -23,4 +24,5 @@ class SqliteSettings:
     busy_timeout_ms: int = 30_000
     rank_above: int = 2000
     reanalyse_at_most: int = 20_000
+    vector_memory_mb: int = 256
     network: bool = False

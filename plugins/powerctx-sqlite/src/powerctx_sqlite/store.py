@@ -10,6 +10,7 @@ from powerctx_sqlite.database import SqliteDatabase
 from powerctx_sqlite.health import status
 from powerctx_sqlite.location import Location, network_type, parsed
 from powerctx_sqlite.settings import SqliteSettings
+from powerctx_sqlite.vectors import SqliteVectorIndex
 
 __all__ = ["SqliteStore", "open_store"]
 
@@ -20,11 +21,17 @@ class SqliteStore:
     def __init__(self, database: SqliteDatabase, settings: SqliteSettings) -> None:
         self._database = database
         self._catalogue = RelationalCatalogue(database, rank_above=settings.rank_above)
+        self._vectors = SqliteVectorIndex(database, most_bytes=settings.vector_memory_mb << 20)
 
     @property
     def catalogue(self) -> RelationalCatalogue:
         """The catalogue."""
         return self._catalogue
+
+    @property
+    def vectors(self) -> SqliteVectorIndex:
+        """The vector index."""
+        return self._vectors
 
     def status(self) -> StoreStatus:
         """Describe location, schema and health; never raises."""

@@ -8,12 +8,13 @@ down_revision = "0001"
 
 _BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _SQLITE_TRIGGERS = (
-    "CREATE TRIGGER vector_superseded AFTER UPDATE OF current ON revision WHEN NEW.current = 0 "
-    "BEGIN DELETE FROM vector WHERE id = OLD.id; END",
-    "CREATE TRIGGER vector_purged AFTER DELETE ON revision BEGIN DELETE FROM vector WHERE id = OLD.id; END",
-    "CREATE TRIGGER vector_forgotten AFTER DELETE ON vector BEGIN "
-    "INSERT OR REPLACE INTO vector_removed VALUES (OLD.id, OLD.partition_id, "
-    "(SELECT CAST(value AS INTEGER) + 1 FROM meta WHERE name = 'changes')); END",
+    """CREATE TRIGGER vector_superseded AFTER UPDATE OF current ON revision WHEN NEW.current = 0
+    BEGIN DELETE FROM vector WHERE id = OLD.id; END""",
+    """CREATE TRIGGER vector_purged AFTER DELETE ON revision
+    BEGIN DELETE FROM vector WHERE id = OLD.id; END""",
+    """CREATE TRIGGER vector_forgotten AFTER DELETE ON vector
+    BEGIN INSERT OR REPLACE INTO vector_removed VALUES (OLD.id, OLD.partition_id,
+    (SELECT CAST(value AS INTEGER) + 1 FROM meta WHERE name = 'changes')); END""",
 )
 
 

@@ -1,0 +1,127 @@
+"""Vectors of stored items: made when items are written, or later for what has none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from powerctx_core.errors import CapabilityError, PowerctxError
+from powerctx_core.ports import Embedder, EmbedRequest, VectorIndex
+from powerctx_core.text.cut import head
+from powerctx_core.types import Item, Key, PutResult
+from powerctx_core.vectors import check_vector, embedding_text
+
+__all__ = ["Embedding"]
+
+_LOGGER = logging.getLogger("powerctx")
+_BATCH = 256
+
+
+class Embedding:
+    """An embedder and the index that keeps what it makes.
+
+    Attributes:
+        ready: the embedder, when its vectors can be used with those that are stored; else ``None``.
+        problem: why it is not ready, or ``None`` when it is, or when there is no embedder at all.
+    """
+
+    def __init__(self, embedder: Embedder | None, index: VectorIndex | None) -> None:
+        self._embedder = embedder
+        self._index = index
+        self.problem: CapabilityError | None = None
+        if embedder is not None and index is not None:
+            try:
+                index.attach(embedder.profile)
+            except CapabilityError as error:
+                # Words go on; whoever asks for vectors is told.
+                self.problem = error
+                _LOGGER.warning("searching by words alone: %s", error)
+
+    @property
+    def ready(self) -> Embedder | None:
+        """The embedder, when its vectors can be used."""
+        return None if self._index is None or self.problem is not None else self._embedder
+
+    def known(self, items: Sequence[Item]) -> Mapping[str, bytes]:
+        """Return the vectors that are stored already for the texts of *items*."""
+        if self.ready is None or self._index is None:
+            return {}
+        return self._index.cached([_text(item) for item in items])
+
+    def written(
+        self,
+        items: Sequence[Item],
+        results: Sequence[PutResult],
+        known: Mapping[str, bytes],
+        wanted: Callable[[str], bool],
+    ) -> None:
+        """Embed what was just written; a failure is logged, and leaves the items to :meth:`embed_all`."""
+        if self.ready is None or self._index is None:
+            return
+        texts = {
+            result.key: _text(item)
+            for item, result in zip(items, results, strict=True)
+            if result.key is not None and result.outcome != "unchanged" and wanted(item.family)
+        }
+        try:
+            self._store(texts, known)
+        except (Exception, SystemExit) as error:
+            _LOGGER.warning(
+                "%d items are stored without vectors (%s); `powerctx embed` makes them.", len(texts), _cause(error)
+            )
+
+    def embed_all(self, wanted: Callable[[str], bool], *, rebuild: bool) -> Iterator[int]:
+        """Embed every current item without a vector whose family is *wanted*, yielding how many are done.
+
+        Raises:
+            CapabilityError: there is no embedder, no index, or vectors of another model and *rebuild* is false.
+        """
+        if self._embedder is None:
+            raise CapabilityError(
+                "No embedder is open; name one with embedder=…, --embedder or the setting `embedder`, for example "
+                "`local` of powerctx-local-embed."
+            )
+        if self._index is None:
+            raise CapabilityError("This store has no vector index; choose one that has, such as sqlite://.")
+        if rebuild:
+            self._index.clear()
+            self._index.attach(self._embedder.profile)
+            self.problem = None
+        if self.problem is not None:
+            raise self.problem
+        return self._embed_all(self._index, wanted)
+
+    def _embed_all(self, index: VectorIndex, wanted: Callable[[str], bool]) -> Iterator[int]:
+        done, last = 0, 0
+        while batch := index.unembedded(_BATCH, last):
+            last = batch[-1].key
+            texts = {item.key: item.text for item in batch if wanted(item.family)}
+            self._store(texts, index.cached(list(texts.values())))
+            done += len(texts)
+            yield done
+
+    def _store(self, texts: Mapping[Key, str], known: Mapping[str, bytes]) -> None:
+        if self._embedder is None or self._index is None or not texts:
+            return
+        vectors = dict(known)
+        missing = [text for text in dict.fromkeys(texts.values()) if text not in vectors]
+        dimensions = self._embedder.profile.dimensions
+        for first in range(0, len(missing), _BATCH):
+            batch = tuple(missing[first : first + _BATCH])
+            made = self._embedder.embed(EmbedRequest(texts=batch))
+            if len(made) != len(batch):
+                raise CapabilityError(f"The embedder gave {len(made)} vectors for {len(batch)} texts.")
+            vectors.update(zip(batch, made, strict=True))
+        # A vector of zeros says that the model knows nothing of the text: it stays without one.
+        found = {key: vectors[text] for key, text in texts.items() if any(vectors[text])}
+        for vector in found.values():
+            check_vector(vector, dimensions)
+        self._index.upsert(found)
+
+
+def _text(item: Item) -> str:
+    return embedding_text(item.title, head(item.text))
+
+
+def _cause(error: BaseException) -> str:
+    return str(error) if isinstance(error, PowerctxError) else f"{type(error).__name__}: {error}"
