@@ -36,7 +36,8 @@ class FloorAdmission:
         A lexical member must reach the lexical side of the floor; a vector member the vector side.  A neighbour is
         admitted with a member that brought it.  Pure; linear in the pool.
         """
-        lexical = self._lexical(pool, query, floor)
+        shares: dict[Key, float] = {}
+        lexical = self._lexical(pool, query, floor, shares)
         vector = self._vector(pool, floor)
         admitted = {key for key, _ in lexical} | {key for key, _ in vector}
         neighbour = [
@@ -56,10 +57,12 @@ class FloorAdmission:
             retrieved=len(retrieved),
             admitted=len(admitted | {key for key, _ in neighbour}),
         )
-        return Admission(ranked=ranked, counts=counts)
+        return Admission(ranked=ranked, counts=counts, shares=shares)
 
     @staticmethod
-    def _lexical(pool: Pool, query: QueryTerms, floor: AdmissionFloor) -> list[tuple[Key, float]]:
+    def _lexical(
+        pool: Pool, query: QueryTerms, floor: AdmissionFloor, shares: dict[Key, float]
+    ) -> list[tuple[Key, float]]:
         members = pool.channels.get("fts", ())
         if not members:
             return []
@@ -71,6 +74,8 @@ class FloorAdmission:
         for key in members:
             candidate = pool.candidates[key]
             score, held = scorer.score(candidate.matched, candidate.length)
+            if scorer.mass:
+                shares[key] = held / scorer.mass
             if least_mass is not None:
                 if held < least_mass or held <= 0.0:
                     continue

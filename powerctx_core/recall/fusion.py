@@ -47,7 +47,7 @@ def fuse(
         Hit(
             candidate=(candidate := pool.candidates[key]),
             score=score,
-            match=_match(candidate, scorer, pool),
+            match=_match(candidate, admission.shares.get(key), scorer, pool),
             channels=tuple(found_by.get(key, ())),
             relevance=candidate.cosine,
         )
@@ -57,9 +57,10 @@ def fuse(
     return hits
 
 
-def _match(candidate: RawCandidate, scorer: Scorer, pool: Pool) -> float:
+def _match(candidate: RawCandidate, share: float | None, scorer: Scorer, pool: Pool) -> float:
     """Return the strength of evidence: the share of the query's idf mass held, or the relevance, whichever is more."""
-    share = scorer.score(candidate.matched, candidate.length)[1] / scorer.mass if scorer.mass else 0.0
+    if share is None:
+        share = scorer.score(candidate.matched, candidate.length)[1] / scorer.mass if scorer.mass else 0.0
     if candidate.cosine is None or pool.profile is None:
         return share
     return max(share, pool.profile.relevance(candidate.cosine))

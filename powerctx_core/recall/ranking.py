@@ -16,6 +16,8 @@ __all__ = ["K1", "B", "Scorer", "idf", "rank"]
 
 K1 = 1.2
 B = 0.75
+_GAIN = K1 + 1.0
+_DIGITS = 9
 
 
 def idf(items: int, document_frequency: int) -> float:
@@ -36,7 +38,7 @@ class Scorer:
     def __init__(self, statistics: LexicalStatistics) -> None:
         items = statistics.items
         self.weights = {term: idf(items, count) for term, count in statistics.document_frequency.items() if count > 0}
-        self.mass = fsum(self.weights.values())
+        self.mass = round(fsum(self.weights.values()), _DIGITS)
         self._base = K1 * (1.0 - B)
         self._slope = K1 * B / (statistics.mean_length or 1.0)
 
@@ -44,15 +46,14 @@ class Scorer:
         """Return the BM25 score of an item and the idf mass of the terms it holds."""
         norm = self._base + self._slope * length
         weights = self.weights
-        held: list[float] = []
-        scores: list[float] = []
+        score = held = 0.0
         for term, count in matched.items():
-            weight = weights.get(term)
-            if weight is not None:
-                held.append(weight)
-                scores.append(weight * count * (K1 + 1.0) / (count + norm))
-        # fsum rounds once, so the result does not depend on the order in which a store lists the terms.
-        return fsum(scores), fsum(held)
+            if term in weights:
+                weight = weights[term]
+                held += weight
+                score += weight * count * _GAIN / (count + norm)
+        # Stores list terms in any order, and sums differ by it in the last bits: those are no reason for another rank.
+        return round(score, _DIGITS), round(held, _DIGITS)
 
 
 def rank(hits: Iterable[LexicalHit], statistics: LexicalStatistics, k: int) -> list[LexicalHit]:

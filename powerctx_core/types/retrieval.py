@@ -233,10 +233,12 @@ class Admission:
     Attributes:
         ranked: channel -> ``(key, score)`` in rank order.
         counts: what was retrieved and admitted.
+        shares: key -> share of the query's idf mass that the member holds, where the rule has computed it.
     """
 
     ranked: Mapping[str, tuple[tuple[Key, float], ...]]
     counts: AdmissionCounts
+    shares: Mapping[Key, float] = _EMPTY
 
 
 @attrs.frozen(kw_only=True)

@@ -32,7 +32,7 @@ __all__ = ["EmptySnapshot", "PartitionRow", "RelationalSnapshot"]
 
 TERMS = 64
 """Query terms that are used at most."""
-_OVERFETCH, _LEAST = 3, 128
+_OVERFETCH, _LEAST = 2, 128
 """An engine's rank knows no lengths and another idf, so more than *k* rows are taken from its top.  With SQLite, three
 times as many hold 99 % of core's best *k*."""
 _POSTINGS, _KEPT_POSTINGS = 20_000, 8_000
