@@ -18,7 +18,7 @@ from powerctx_core import EmbedRequest
 
 Row = dict[str, Any]
 Floats = NDArray[np.float32]
-SETS = ("locomo", "madial_en", "madial_zh", "cmrc_zh")
+SETS = ("locomo", "madial_en", "madial_zh", "cmrc_zh", "precisionmem_en")
 
 
 class Scope(NamedTuple):

@@ -265,7 +265,7 @@ def report(invocation: Invocation, /, *, files: tuple[Path, ...], markdown: Path
     reports = [read(file) for file in files]
     written = []
     if markdown is not None or html is None:
-        text = as_markdown.render(reports)
+        text = as_markdown.render(reports, *([] if markdown is None else [markdown.as_posix()]))
         if markdown is None:
             if not invocation.json:
                 output.text(text)

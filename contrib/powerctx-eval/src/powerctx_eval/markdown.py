@@ -21,12 +21,12 @@ ELSEWHERE = (
 )
 
 
-def render(reports: Sequence[Mapping[str, Any]]) -> str:
-    """Return one Markdown document of all reports."""
+def render(reports: Sequence[Mapping[str, Any]], target: str = "evaluation.md") -> str:
+    """Return one Markdown document of all reports; *target* is the file that its commands write."""
     lines = ["# Evaluation", "", INTRODUCTION, "", "## Make it again", "", "```sh"]
     lines += [f"{command(report)} --out report{number}.json" for number, report in enumerate(reports, 1)]
     files = " ".join(f"report{number}.json" for number in range(1, len(reports) + 1))
-    lines += [f"powerctx eval report {files} --markdown evaluation.md --html evaluation.html", "```", ""]
+    lines += [f"powerctx eval report {files} --markdown {target}", "```", ""]
     if any(report["schema"] == RUN for report in reports):
         lines += [ELSEWHERE, ""]
     for report in reports:

@@ -34,6 +34,8 @@ _CHUNK = 4096
 """Rows that are decoded at a time; so many stay in the processor's cache."""
 _WORDS = 8192
 """Sign words that are compared at a time."""
+_BITS = 512
+"""Rows whose bits are spread out at a time."""
 _TOLERANCE = 1e-3
 _HALF_TO_SINGLE = np.float32(2.0**112)
 _HALF_BITS = np.int32(-0x70002000)
@@ -191,10 +193,8 @@ class Signs:
         chosen = _smallest(distances, keys, max(_NEAR * k, _NEAR_LEAST))
         if mask is not None:
             chosen = chosen[mask[chosen]]
-        rows = np.ascontiguousarray(self.words[:, chosen].T).view(np.uint8)
-        bits = np.unpackbits(rows, axis=1, count=len(vector)).astype(np.float32)
-        kept = best(np.vecdot(bits, vector), keys[chosen], max(_KEPT * k, _KEPT_LEAST))
-        return chosen[kept], None
+        scores = _sums(np.take(self.words, chosen, axis=1), vector)
+        return chosen[best(scores, keys[chosen], max(_KEPT * k, _KEPT_LEAST))], None
 
 
 Rows: TypeAlias = Exact | Signs
@@ -218,11 +218,25 @@ def _signs(values: Array) -> Array:
 def _distances(words: Array, wanted: Array) -> Array:
     """Return in how many bits each column differs from *wanted*."""
     found = np.empty(words.shape[1], np.uint16)
+    differing, counts = np.empty(_WORDS, np.uint64), np.empty(_WORDS, np.uint8)
     for start in range(0, len(found), _WORDS):
-        piece, sums = words[:, start : start + _WORDS], found[start : start + _WORDS]
-        sums[...] = np.bitwise_count(piece[0] ^ wanted[0])
-        for word in range(1, len(wanted)):
-            sums += np.bitwise_count(piece[word] ^ wanted[word])
+        sums = found[start : start + _WORDS]
+        bits, ones = differing[: len(sums)], counts[: len(sums)]
+        sums[...] = 0
+        for word, own in zip(words[:, start : start + _WORDS], wanted, strict=True):
+            np.bitwise_xor(word, own, out=bits)
+            np.bitwise_count(bits, out=ones)
+            np.add(sums, ones, out=sums)
+    return found
+
+
+def _sums(words: Array, vector: Array) -> Array:
+    """Return, for each column, the sum of the values of *vector* where its bits are set."""
+    rows = np.ascontiguousarray(words.T).view(np.uint8)
+    found = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _BITS):
+        bits = np.unpackbits(rows[start : start + _BITS], axis=1, count=len(vector))
+        np.vecdot(bits.astype(np.float32), vector, out=found[start : start + _BITS])
     return found
 
 

@@ -63,7 +63,10 @@ def direct(filters: Filters) -> sa.Select[Any]:
 
 
 def allowed(filters: Filters) -> sa.Select[Any]:
-    """Return the statement that reads the keys of what is current in ``partition`` and passes the filters."""
+    """Return the statement that reads the keys of what is current in ``partition`` and passes the filters.
+
+    They come as one text with commas: many rows of one number each cost more than the search.
+    """
     return _allowed(Shape.of(filters))
 
 
@@ -84,6 +87,6 @@ def _allowed(shape: Shape) -> sa.Select[Any]:
     if (shape.since or shape.until) and shape.time_field == "event":
         # SQLite uses a partial index only when its condition is spelled out.
         wanted.append(TIME["event"].is_not(None))
-    return sa.select(revision.c.id).where(
+    return sa.select(sa.func.group_concat(revision.c.id)).where(
         revision.c.partition_id == sa.bindparam("partition"), revision.c.current == sa.text("1"), *wanted
     )

@@ -159,6 +159,8 @@ class SqliteVectorIndex:
     def _nearest(
         self, snapshot: RelationalSnapshot, row: PartitionRow, vector: Array, request: NearestRequest
     ) -> Found:
+        import numpy as np
+
         connection, filters, k = snapshot.connection, request.filters, min(request.k, row.items)
         if row.items <= DIRECT:
             first, last = block(row.id)
@@ -175,14 +177,15 @@ class SqliteVectorIndex:
         keys, cosines = held.near(vector, k if same else 2 * k, allowed, removed=not same)
         if same and cosines is not None:
             return list(zip(keys.tolist(), cosines.tolist(), strict=True))
-        return self._rescored(connection, keys.tolist(), vector, k)
+        return self._rescored(connection, np.sort(keys).tolist(), vector, k)
 
     def _allowed(self, connection: sa.Connection, row: PartitionRow, filters: Filters) -> Array:
         """Return the keys of the partition that pass the filters."""
         import numpy as np
 
         bound = {**parameters(filters), "partition": row.id}
-        return np.array(connection.execute(sql.allowed(filters), bound).scalars().all(), np.int64)
+        keys = connection.execute(sql.allowed(filters), bound).scalar()
+        return np.fromstring(keys or "", np.int64, sep=",")
 
     def _rescored(self, connection: sa.Connection, keys: list[Key], vector: Array, k: int) -> Found:
         """Return the best of *keys* by what the database holds."""
