@@ -53,6 +53,7 @@ def powerctx_stores() -> Iterable[StoreSpec]:
                 Capability.REVISIONS,
                 Capability.TAGS,
                 Capability.TRANSACTIONS,
+                Capability.VECTOR,
                 Capability.WINDOW,
             }
         ),

@@ -52,7 +52,7 @@ class MemoryVectors:
         return self._catalogue.commit(change)
 
     def clear(self) -> int:
-        """Delete every vector and forget the model."""
+        """Delete every vector; another model may be attached then."""
 
         def change(draft: _Draft) -> int:
             deleted = 0
@@ -61,7 +61,6 @@ class MemoryVectors:
                 draft.shelf(partition.scope_id, partition.family).vectors.clear()
             return deleted
 
-        self._profile = None
         self._texts.clear()
         return self._catalogue.commit(change)
 

@@ -369,7 +369,7 @@ class VectorIndex(Protocol):
         """
 
     def clear(self) -> int:
-        """Delete every vector and forget whose profile it was, and return how many there were."""
+        """Delete every vector, whoever's profile it is of, and return how many there were; then any may be attached."""
 
     def cached(self, texts: Sequence[str]) -> Mapping[str, bytes]:
         """Return the vectors of those texts that a stored revision was embedded with.

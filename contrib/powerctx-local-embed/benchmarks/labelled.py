@@ -70,6 +70,8 @@ def scopes(options: argparse.Namespace) -> Iterator[Scope]:
         for name in sorted({item["scope"] for item in items}):
             inside = [item for item in items if item["scope"] == name]
             asked = [query for query in queries if query["scope"] == name]
+            if not asked:
+                continue
             scope = found[set_name] = Scope(
                 f"{set_name}/{name}",
                 set_name,

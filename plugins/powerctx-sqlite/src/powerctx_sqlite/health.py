@@ -9,6 +9,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 from powerctx_sqlalchemy.tables import meta, partition, version
+from powerctx_sqlalchemy.vector_tables import embedding_profile, vector
 
 from powerctx_core.errors import PowerctxError
 from powerctx_core.ports import StoreStatus
@@ -69,6 +70,10 @@ def _content(connection: sa.Connection, facts: dict[str, str], problems: list[st
     facts["analysis"] = known["analysis_version"]
     facts["items"], facts["partitions"] = str(items), str(partitions)
     facts["store id"], facts["changes"] = known["store_id"], known["changes"]
+    model = connection.execute(sa.select(embedding_profile.c.fingerprint, embedding_profile.c.dimensions)).first()
+    if model is not None:
+        count = connection.execute(sa.select(sa.func.count()).select_from(vector)).scalar_one()
+        facts["vectors"] = f"{count} of {model[0]} ({model[1]} dimensions)"
     facts["journal"] = str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one())
     if known["analysis_version"] != analysis_version():
         problems.append(

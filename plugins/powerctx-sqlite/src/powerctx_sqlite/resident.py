@@ -66,9 +66,10 @@ class Held:
         return self.rows.nbytes + int(self.keys.nbytes) + (0 if self.dead is None else self.size)
 
     @property
-    def outgrown(self) -> bool:
-        """Whether there are too many rows for an exact search."""
-        return isinstance(self.rows, Exact) and self.size > EXACT * _OUTGROWN
+    def fitting(self) -> bool:
+        """Whether the number of rows suits the way they are held."""
+        alive = self.size if self.dead is None else self.size - int(np.count_nonzero(self.dead))
+        return alive <= EXACT * _OUTGROWN if isinstance(self.rows, Exact) else alive > EXACT
 
     def changed(self, stamp: int, keys: Array, rows: Array, removed: Array) -> Held:
         """Return the state after some rows were added, or replaced, and some removed."""

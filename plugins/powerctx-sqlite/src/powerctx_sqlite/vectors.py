@@ -10,6 +10,7 @@ numpy is imported by the first call that needs it.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ DIRECT = 1000
 """So many vectors are read from the database sooner than they are found in memory."""
 _BATCH = 4096
 _HASHES = 500
+_FILTERS = 16
 _REMOVALS = 20_000
 """Removals that are remembered for other processes; those that missed more load their partitions anew."""
 
@@ -55,6 +57,8 @@ class SqliteVectorIndex:
         self._profile: EmbeddingProfile | None = None
         self._profile_id: int | None = None
         self._kept: Residents | None = None
+        self._lock = threading.Lock()
+        self._filtered: dict[tuple[int, int, Filters], Array] = {}
 
     def attach(self, profile: EmbeddingProfile) -> None:
         """Declare the model.  It is written down with the first vectors; until then this reads only.
@@ -79,17 +83,18 @@ class SqliteVectorIndex:
             if not found:
                 return 0
             stamp = _stamp(connection)
-            self._profile_id = _claim(connection, profile, stamp)
+            number = _claim(connection, profile, stamp)
             rows = [
                 (key, partition, stamp, text_hash(embedding_text(title, head)), blobs[key])
                 for key, partition, title, head in found
             ]
             connection.exec_driver_sql(sql.UPSERT, rows)
             _finish(connection, stamp, sorted({row[1] for row in rows}))
+        self._profile_id = number
         return len(rows)
 
     def clear(self) -> int:
-        """Delete every vector and forget the model."""
+        """Delete every vector; another model may be attached then, here or by another process."""
         if not self._database.ready():
             return 0
         with self._database.writing() as connection, self._database.told("delete vectors"):
@@ -135,7 +140,8 @@ class SqliteVectorIndex:
     def nearest(self, requests: Sequence[NearestRequest], snapshot: Snapshot) -> Sequence[Found]:
         """Return ``(key, cosine)`` of each request's members, best first, ties by key.
 
-        Exact up to 16 000 vectors in a partition; above that nearly all of the best are found.
+        Exact up to 16 000 vectors in a partition; above that nearly all of the best are found.  While nothing changes,
+        a request takes one statement beside the look-up of its partition, and in large ones one more for new filters.
         """
         vectors = [self._query(request.vector) for request in requests]
         if not isinstance(snapshot, RelationalSnapshot):
@@ -180,12 +186,21 @@ class SqliteVectorIndex:
         return self._rescored(connection, np.sort(keys).tolist(), vector, k)
 
     def _allowed(self, connection: sa.Connection, row: PartitionRow, filters: Filters) -> Array:
-        """Return the keys of the partition that pass the filters."""
+        """Return the keys of the partition that pass the filters; those of the last few filters are remembered."""
         import numpy as np
 
-        bound = {**parameters(filters), "partition": row.id}
-        keys = connection.execute(sql.allowed(filters), bound).scalar()
-        return np.fromstring(keys or "", np.int64, sep=",")
+        asked = (row.id, row.changes, filters)
+        with self._lock:
+            found = self._filtered.get(asked)
+        if found is None:
+            bound = {**parameters(filters), "partition": row.id}
+            keys = connection.execute(sql.allowed(filters), bound).scalar()
+            found = np.fromstring(keys or "", np.int64, sep=",")
+            with self._lock:
+                self._filtered[asked] = found
+                while len(self._filtered) > _FILTERS:
+                    del self._filtered[next(iter(self._filtered))]
+        return found
 
     def _rescored(self, connection: sa.Connection, keys: list[Key], vector: Array, k: int) -> Found:
         """Return the best of *keys* by what the database holds."""
@@ -222,7 +237,7 @@ class SqliteVectorIndex:
             self._check(profile, connection)
             if old is not None and old.profile == profile and forgotten <= old.stamp:
                 held = _delta(connection, row.id, old, stamp, dimensions)
-                if not held.outgrown:
+                if held.fitting:
                     return held
             whole = connection.exec_driver_sql(sql.WHOLE, block(row.id))
             return Held.of(stamp, profile, _batches(whole, dimensions))
@@ -242,11 +257,12 @@ class SqliteVectorIndex:
         return self._profile
 
     def _residents(self) -> Residents:
-        if self._kept is None:
-            from powerctx_sqlite.resident import Residents
+        from powerctx_sqlite.resident import Residents
 
-            self._kept = Residents(self._most_bytes)
-        return self._kept
+        with self._lock:
+            if self._kept is None:
+                self._kept = Residents(self._most_bytes)
+            return self._kept
 
     @contextmanager
     def _reading(self, doing: str) -> Iterator[sa.Connection | None]:
