@@ -45,7 +45,7 @@ class Context:
         )
         self._workers = Workers(_EMBEDDING_WORKERS, "powerctx-embed")
         self._engine = Engine(
-            host=host, store=store, settings=settings, embedder=self.embedding.ready, workers=self._workers
+            host=host, store=store, settings=settings, embedding=self.embedding, workers=self._workers
         )
         self._observers = Observers({name: host.part("powerctx_sinks", name) for name in settings.sinks})
 

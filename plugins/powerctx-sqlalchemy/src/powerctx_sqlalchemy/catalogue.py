@@ -13,7 +13,6 @@ from powerctx_core.errors import StoreError
 from powerctx_core.text.terms import analysis_version
 from powerctx_core.types import Deadline, Item, PutResult, derived_artifact_id
 from powerctx_sqlalchemy.database import Database
-from powerctx_sqlalchemy.frequency import Frequencies
 from powerctx_sqlalchemy.reindex import reindexed
 from powerctx_sqlalchemy.rows import Analysed, analysed, microseconds
 from powerctx_sqlalchemy.snapshot import EmptySnapshot, RelationalSnapshot
@@ -28,13 +27,12 @@ class RelationalCatalogue:
 
     Args:
         database: the dialect's part.
-        rank_above: partitions of more items than this are ranked by the engine; smaller ones are matched whole.
+        rank_above: partitions of more items than this give the best of their members; smaller ones give all.
     """
 
     def __init__(self, database: Database, *, rank_above: int = 2000) -> None:
         self._database = database
         self._statements = Statements(database)
-        self._frequencies = Frequencies()
         self._rank_above = rank_above
         self._checked = threading.Event()
 
@@ -49,7 +47,6 @@ class RelationalCatalogue:
                 connection=connection,
                 database=self._database,
                 statements=self._statements,
-                frequencies=self._frequencies,
                 rank_above=self._rank_above,
                 refusal=self._refusal(connection),
             )

@@ -5,36 +5,58 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import sqlalchemy as sa
 
 from powerctx_core.errors import StoreError
-from powerctx_core.types import Deadline, Filters
+from powerctx_core.types import Deadline, Filters, LexicalHit, QueryTerms
 
-__all__ = ["Database", "LexicalIndex", "Match"]
+__all__ = ["Database", "Found", "LexicalIndex", "PartitionRow", "Search"]
+
+
+class PartitionRow(NamedTuple):
+    """What a partition's row says."""
+
+    id: int
+    items: int
+    total_length: int
+    changes: int
 
 
 @attrs.frozen(kw_only=True)
-class Match:
-    """Which rows of one partition a lexical statement looks for.
+class Search:
+    """What a lexical search looks for in one partition.
 
     Attributes:
-        first, last: the partition's block of ids.
-        codes: encoded terms, any of which a row must hold.
-        required: those of *codes* that decide who is ranked, when not all do: a row must hold one of them, and the
-            others only add to its rank.
-        filters: restrictions on the rows.
-        limit: how many rows at most, those that the engine ranks best; ``None`` for all, unranked.
+        partition: where.
+        query: its terms, any of which a member holds.
+        filters: restrictions on the members; statistics do not know them.
+        terms: how many terms are used at most, the rarest.
+        limit: how many members at most, those that core would rank best; ``None`` for all.
     """
 
-    first: int
-    last: int
-    codes: Sequence[str]
-    required: Sequence[str] = ()
-    filters: Filters = Filters()
-    limit: int | None = None
+    partition: PartitionRow
+    query: QueryTerms
+    filters: Filters
+    terms: int
+    limit: int | None
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What a lexical search found.
+
+    Attributes:
+        terms: those that were used, in the order of the query.
+        frequency: for each of them, how many items of the partition hold it.
+        hits: members, in no order, with all of these terms that they hold and the exact occurrences.
+    """
+
+    terms: tuple[str, ...] = ()
+    frequency: Mapping[str, int] = attrs.field(factory=dict)
+    hits: Sequence[LexicalHit] = ()
 
 
 class LexicalIndex(ABC):
@@ -64,16 +86,8 @@ class LexicalIndex(ABC):
         """Erase what :meth:`remove` left behind of removed rows."""
 
     @abstractmethod
-    def count(self, connection: sa.Connection, first: int, last: int, codes: Sequence[str]) -> Mapping[str, int]:
-        """Return, for each encoded term, how many rows of the block hold it; terms in none may be missing."""
-
-    @abstractmethod
-    def match(self, connection: sa.Connection, match: Match) -> Sequence[Sequence[Any]]:
-        """Return (id, artifact id, length, terms, repeats, passes) of the rows that hold a term.
-
-        With a limit, the filters decide which rows are returned.  Without one every row is returned and *passes* says
-        what the filters decided, so that statistics can be taken from all of them.
-        """
+    def search(self, connection: sa.Connection, search: Search) -> Found:
+        """Return the members that hold a term, with two statements as a rule."""
 
 
 class Database(ABC):

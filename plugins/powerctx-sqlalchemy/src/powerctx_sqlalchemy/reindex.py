@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from powerctx_core.errors import StoreError
 from powerctx_core.text.terms import analysis_version
 from powerctx_sqlalchemy.database import Database
-from powerctx_sqlalchemy.rows import analysed, split_tags
+from powerctx_sqlalchemy.rows import analysed, split_tags, threaded
 from powerctx_sqlalchemy.statements import Statements
 from powerctx_sqlalchemy.tables import SEQUENCE_BITS, analysis, meta, partition
 
@@ -68,13 +68,14 @@ def _begin(database: Database, statements: Statements, target: str, limit: int |
 def _rewrite(connection: sa.Connection, database: Database, rows: Sequence[Sequence[Any]]) -> None:
     terms = []
     lengths: dict[int, int] = {}
-    for key, artifact_id, title, start, rest, category, tags in rows:
+    for key, artifact_id, title, start, rest, category, tags, thread, position in rows:
         found = analysed(title, start + (rest or ""), category, split_tags(tags))
         terms.append(
             {
                 "id": key,
                 "artifact_id": artifact_id,
                 "length": found.length,
+                "threaded": threaded(thread, position),
                 "repeats": found.repeats,
                 "terms": found.terms,
             }

@@ -26,6 +26,7 @@ __all__ = [
     "moment",
     "split_tags",
     "stored",
+    "threaded",
     "values",
 ]
 
@@ -149,6 +150,11 @@ def values(item: Item, digest: bytes, created_at: int, now: int) -> tuple[Any, .
         text[len(start) :] or None,
         overview,
     )
+
+
+def threaded(thread: str | None, position: int | None) -> int:
+    """Return 1 for an item that can have neighbours, else 0."""
+    return 0 if thread is None or position is None else 1
 
 
 def joined_tags(tags: tuple[str, ...]) -> str | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import attrs
 import sqlalchemy as sa
 
 from powerctx_core.errors import StoreError
 from powerctx_core.ports import FetchRequest, LexicalRequest, LexicalResult, ListingRequest, NeighbourRequest
-from powerctx_core.text.terms import encode, rarest
+from powerctx_core.text.terms import rarest
 from powerctx_core.types import (
     Address,
     Key,
@@ -21,8 +22,7 @@ from powerctx_core.types import (
     RawCandidate,
     Revision,
 )
-from powerctx_sqlalchemy.database import Database, Match
-from powerctx_sqlalchemy.frequency import Frequencies
+from powerctx_sqlalchemy.database import Database, Found, PartitionRow, Search
 from powerctx_sqlalchemy.occurrences import Wanted
 from powerctx_sqlalchemy.rows import candidate, stored
 from powerctx_sqlalchemy.statements import Statements, listing, scan
@@ -32,34 +32,18 @@ __all__ = ["EmptySnapshot", "PartitionRow", "RelationalSnapshot"]
 
 TERMS = 64
 """Query terms that are used at most."""
-_OVERFETCH, _LEAST = 2, 128
-"""An engine's rank knows no lengths and another idf, so more than *k* rows are taken from its top.  With SQLite, three
-times as many hold 99 % of core's best *k*."""
-_POSTINGS, _KEPT_POSTINGS = 20_000, 8_000
-"""When the terms occur more often than the first, a row must hold one of the rarest of them, which together occur as
-often as the second: what ranking costs is bounded.  Of core's best 64 about one is lost, of the best 8 none."""
-
-
+_OVERFETCH, _LEAST = 2.5, 128
+"""An index knows lengths and occurrences only nearly, so more than *k* rows are taken from its top."""
 _SCANNED_ITEMS, _SCANNED_TERMS = 128, 8_192
 """Up to this size reading the terms of a whole partition costs less than asking the index (50 items: a fifth), and so
 it does for any small partition when thousands of terms are asked for."""
-
-
-class PartitionRow(NamedTuple):
-    """What a partition's row says."""
-
-    id: int
-    items: int
-    total_length: int
-    changes: int
 
 
 class RelationalSnapshot:
     """A :class:`powerctx_core.ports.Snapshot` over *connection*, which is in a read transaction.
 
     Args:
-        rank_above: partitions of more items than this are ranked by the engine; smaller ones are matched whole.
-        frequencies: document frequencies, shared by all snapshots of a catalogue.
+        rank_above: partitions of more items than this give the best of their members; smaller ones give all.
         refusal: why lexical reads are refused now, or ``None``.
     """
 
@@ -69,14 +53,12 @@ class RelationalSnapshot:
         connection: sa.Connection,
         database: Database,
         statements: Statements,
-        frequencies: Frequencies,
         rank_above: int,
         refusal: str | None,
     ) -> None:
         self._connection = connection
         self._database = database
         self._statements = statements
-        self._frequencies = frequencies
         self._rank_above = rank_above
         self._refusal = refusal
         self._rows: dict[Partition, PartitionRow | None] = {}
@@ -117,63 +99,37 @@ class RelationalSnapshot:
 
     def _lexical(self, request: LexicalRequest, row: PartitionRow | None) -> LexicalResult:
         if row is None or not row.items or not request.query.terms:
-            return _result((), row, {}, ())
-        if row.items > self._rank_above:
-            return self._ranked(request, row)
+            return _result(Found(), row)
+        ranked = row.items > self._rank_above
+        many = len(request.query.terms) > TERMS
+        if not ranked and (many or (row.items <= _SCANNED_ITEMS and row.total_length <= _SCANNED_TERMS)):
+            return _result(self._scanned(request, row), row)
+        search = Search(
+            partition=row,
+            query=request.query,
+            filters=request.filters,
+            terms=TERMS,
+            limit=max(int(_OVERFETCH * request.k), _LEAST) if ranked else None,
+        )
+        return _result(self._database.index.search(self._connection, search), row)
+
+    def _scanned(self, request: LexicalRequest, row: PartitionRow) -> Found:
+        """Look for the terms in all that the partition holds."""
         first, last = block(row.id)
+        statement, values = scan(request.filters)
         wanted = Wanted(request.query.terms)
-        found: Sequence[Sequence[Any]]
-        if len(wanted.codes) > TERMS or (row.items <= _SCANNED_ITEMS and row.total_length <= _SCANNED_TERMS):
-            found = self._scanned(request, first, last, wanted)
-        else:
-            match = Match(first=first, last=last, codes=list(wanted.codes), filters=request.filters)
-            found = self._database.index.match(self._connection, match)
+        found = self._connection.execute(statement, {**values, "first": first, "last": last}).all()
         members = [
-            (LexicalHit(key, artifact_id, wanted.counted(terms, repeats), length), passes)
-            for key, artifact_id, length, terms, repeats, passes in found
+            (LexicalHit(key, artifact_id, wanted.counted(terms, repeats), length, bool(threaded)), passes)
+            for key, artifact_id, length, threaded, repeats, terms, passes in found
+            if not wanted.codes.keys().isdisjoint(terms.split())
         ]
         frequency = Counter(term for hit, _ in members for term in hit.matched)
         used = rarest(request.query, frequency, TERMS)
         hits = [hit for hit, passes in members if passes]
         if len(used) < len(frequency):
             hits = _restricted(hits, used)
-        return _result(hits, row, {term: frequency[term] for term in used}, used)
-
-    def _scanned(self, request: LexicalRequest, first: int, last: int, wanted: Wanted) -> Sequence[Sequence[Any]]:
-        statement, values = scan(request.filters)
-        found = self._connection.execute(statement, {**values, "first": first, "last": last}).all()
-        return [row for row in found if not wanted.codes.keys().isdisjoint(row[3].split())]
-
-    def _ranked(self, request: LexicalRequest, row: PartitionRow) -> LexicalResult:
-        first, last = block(row.id)
-        codes = {term: encode(term) for term in request.query.terms}
-        counted = self._frequencies.of(
-            row.id,
-            row.changes,
-            list(codes.values()),
-            lambda missing: self._database.index.count(self._connection, first, last, missing),
-        )
-        frequency = {term: counted[code] for term, code in codes.items() if counted[code]}
-        used = rarest(request.query, frequency, TERMS)
-        if not used:
-            return _result((), row, {}, ())
-        wanted = Wanted(used)
-        limit = max(_OVERFETCH * request.k, _LEAST)
-        # With filters, the few rows that pass may hold frequent terms only, so all of them are ranked.
-        required = used if request.filters else _required(used, frequency, limit)
-        match = Match(
-            first=first,
-            last=last,
-            codes=list(wanted.codes),
-            required=[codes[term] for term in required],
-            filters=request.filters,
-            limit=limit,
-        )
-        hits = [
-            LexicalHit(key, artifact_id, wanted.counted(terms, repeats), length)
-            for key, artifact_id, length, terms, repeats, _ in self._database.index.match(self._connection, match)
-        ]
-        return _result(hits, row, {term: frequency[term] for term in used}, used)
+        return Found(terms=used, frequency={term: frequency[term] for term in used}, hits=hits)
 
     def fetch(self, request: FetchRequest) -> Mapping[Key, RawCandidate]:
         """Return the details of the keys that are current, with one statement."""
@@ -268,42 +224,22 @@ class RelationalSnapshot:
             return int(self._connection.execute(self._statements.changes).scalar_one())
 
 
-def _required(used: Sequence[str], frequency: Mapping[str, int], limit: int) -> Sequence[str]:
-    """Return the terms one of which a row must hold: all, or the rarest when all together occur too often.
-
-    At least *limit* rows hold one of them, if so many hold a term at all.
-    """
-    if sum(frequency[term] for term in used) <= _POSTINGS:
-        return used
-    required, postings = [], 0
-    for term in sorted(used, key=frequency.__getitem__):
-        required.append(term)
-        postings += frequency[term]
-        if postings >= _KEPT_POSTINGS and frequency[term] >= limit:
-            break
-    return required
-
-
 def _restricted(hits: Iterable[LexicalHit], used: Sequence[str]) -> list[LexicalHit]:
     """Return the hits with only the terms that are used, without those that hold none."""
     kept = frozenset(used)
     restricted = [
-        LexicalHit(
-            hit.key, hit.artifact_id, {term: count for term, count in hit.matched.items() if term in kept}, hit.length
-        )
+        attrs.evolve(hit, matched={term: count for term, count in hit.matched.items() if term in kept})
         for hit in hits
     ]
     return [hit for hit in restricted if hit.matched]
 
 
-def _result(
-    hits: Iterable[LexicalHit], row: PartitionRow | None, frequency: Mapping[str, int], used: tuple[str, ...]
-) -> LexicalResult:
+def _result(found: Found, row: PartitionRow | None) -> LexicalResult:
     items, total = (0, 0) if row is None else (row.items, row.total_length)
     statistics = LexicalStatistics(
-        items=items, mean_length=total / items if items else 0.0, document_frequency=frequency
+        items=items, mean_length=total / items if items else 0.0, document_frequency=found.frequency
     )
-    return LexicalResult(hits=tuple(hits), statistics=statistics, terms=used)
+    return LexicalResult(hits=tuple(found.hits), statistics=statistics, terms=found.terms)
 
 
 class EmptySnapshot:

@@ -180,6 +180,8 @@ class Statements:
                 revision.c.rest,
                 revision.c.category,
                 revision.c.tags,
+                revision.c.thread,
+                revision.c.position,
             )
             .where(revision.c.current == _ONE, revision.c.id > sa.bindparam("after"))
             .order_by(revision.c.id)
@@ -269,7 +271,14 @@ def listing(filters: Filters, prefix: str | None) -> tuple[sa.Select[Any], dict[
 @lru_cache(maxsize=256)
 def _scan(shape: Shape) -> sa.Select[Any]:
     wanted = shape.conditions()
-    columns = analysis.c.id, analysis.c.artifact_id, analysis.c.length, analysis.c.terms, analysis.c.repeats
+    columns = (
+        analysis.c.id,
+        analysis.c.artifact_id,
+        analysis.c.length,
+        analysis.c.threaded,
+        analysis.c.repeats,
+        analysis.c.terms,
+    )
     block = analysis.c.id.between(sa.bindparam("first"), sa.bindparam("last"))
     if not wanted:
         return sa.select(*columns, _ONE).where(block)

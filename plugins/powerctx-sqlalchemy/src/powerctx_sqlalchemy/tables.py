@@ -1,27 +1,38 @@
 """The relational schema, version 0001.
 
-Rows of one partition share a block of ids: ``revision.id`` is ``partition.id << 32 | sequence``, so a range of ids is a
-partition and full-text engines can be held to one.  ``revision`` is the immutable record; ``analysis`` holds the terms
+Rows of one partition share a block of ids: ``revision.id`` is ``partition.id << 32 | sequence << 5 | length class``, so a
+range of ids is a partition and full-text engines can be held to one, and a posting alone tells how long its item is,
+nearly: 2 ** 27 revisions fit in a partition.  ``revision`` is the immutable record; ``analysis`` holds the terms
 of what is current and can be made again from it.  Times are integer microseconds since 1970, UTC.
 """
 
 from __future__ import annotations
 
+from math import log2
+
 import sqlalchemy as sa
 
 __all__ = [
+    "LENGTH_BITS",
     "SEQUENCE_BITS",
     "TAG_SEPARATOR",
     "analysis",
     "block",
+    "length_class",
     "meta",
     "metadata",
     "partition",
     "revision",
+    "typical_length",
     "version",
 ]
 
 SEQUENCE_BITS = 32
+"""Of an id, below the partition."""
+LENGTH_BITS = 5
+"""Of an id, below the sequence."""
+_SHORT, _STEPS = 4, 4
+"""Classes begin with this length, and that many double it."""
 TAG_SEPARATOR = "\n"
 """Stands before, between and after tags; control characters are not allowed inside one."""
 
@@ -100,13 +111,15 @@ sa.Index(
     sqlite_where=sa.text("current = 1 AND event_time IS NOT NULL"),
 )
 
-# `terms` are the distinct encoded terms, each between spaces; `repeats` the counts above one as ` term:count `.
+# `terms` are the distinct encoded terms, each between spaces; `repeats` the counts above one as ` term:count `;
+# `threaded` says whether the item has a place in a thread.
 analysis = sa.Table(
     "analysis",
     metadata,
     sa.Column("id", _BIG, primary_key=True, autoincrement=False),
     sa.Column("artifact_id", sa.String(128), nullable=False),
     sa.Column("length", sa.Integer, nullable=False),
+    sa.Column("threaded", sa.SmallInteger, nullable=False),
     sa.Column("repeats", sa.Text),
     sa.Column("terms", sa.Text, nullable=False),
 )
@@ -125,3 +138,16 @@ version = sa.table("alembic_version", sa.column("version_num"))
 def block(partition_id: int) -> tuple[int, int]:
     """Return the first and last id that the rows of a partition may have."""
     return partition_id << SEQUENCE_BITS, (partition_id + 1 << SEQUENCE_BITS) - 1
+
+
+def length_class(length: int) -> int:
+    """Return the class of an item of so many terms, for its id.
+
+    A hint, made once: a later analysis may count other terms, and what is ranked is ranked by the exact length.
+    """
+    return min((1 << LENGTH_BITS) - 1, round(_STEPS * log2(max(length, _SHORT) / _SHORT)))
+
+
+def typical_length(number: int) -> float:
+    """Return a length in the middle of a class."""
+    return float(_SHORT * 2.0 ** (number / _STEPS))

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 
 from powerctx_core.types import Address, Item, PutResult
 from powerctx_sqlalchemy.database import Database
-from powerctx_sqlalchemy.rows import Analysed, microseconds, values
+from powerctx_sqlalchemy.rows import Analysed, microseconds, threaded, values
 from powerctx_sqlalchemy.statements import Statements
-from powerctx_sqlalchemy.tables import SEQUENCE_BITS, analysis, revision
+from powerctx_sqlalchemy.tables import LENGTH_BITS, SEQUENCE_BITS, analysis, length_class, revision
 
 __all__ = ["CHUNK", "Head", "Writer", "chunks"]
 
@@ -64,7 +64,7 @@ class _Pending:
     """
 
     rows: list[tuple[Any, ...]] = attrs.field(factory=list)
-    terms: dict[int, tuple[int, str, int, str | None, str]] = attrs.field(factory=dict)
+    terms: dict[int, tuple[int, str, int, int, str | None, str]] = attrs.field(factory=dict)
     gone: list[int] = attrs.field(factory=list)
 
     def supersede(self, head: Head, partition: _Partition) -> None:
@@ -169,16 +169,18 @@ class Writer:
                 number, outcome, first = head.number + 1, "updated" if head.current else "revived", head.created_at
                 pending.supersede(head, partition)
             created_at = first if item.created_at is None else microseconds(item.created_at)
-            key = partition.id << SEQUENCE_BITS | partition.next_sequence + partition.sequences
-            partition.sequences += 1
             found = analyse(n)
+            sequence = partition.next_sequence + partition.sequences
+            key = partition.id << SEQUENCE_BITS | sequence << LENGTH_BITS | length_class(found.length)
+            partition.sequences += 1
             partition.items += 1
             partition.length += found.length
             heads[artifact] = Head(key, number, 1, digest, created_at if head is None else first, len(pending.rows))
             pending.rows.append(
                 (key, partition.id, artifact_id, number, 1, None, *values(item, digest, created_at, self._now))
             )
-            pending.terms[key] = (key, artifact_id, found.length, found.repeats, found.terms)
+            placed = threaded(item.thread, item.position)
+            pending.terms[key] = (key, artifact_id, found.length, placed, found.repeats, found.terms)
             address = Address(item.scope_id, item.family, artifact_id, number)
             results.append(PutResult(address=address, outcome=outcome, key=key))
         self._write(pending)
@@ -192,7 +194,7 @@ class Writer:
             self._insert(revision, sorted(pending.rows, key=itemgetter(0)))
             terms = [pending.terms[key] for key in sorted(pending.terms)]
             self._insert(analysis, terms)
-            self._database.index.add(self._connection, [(row[0], row[4], row[3]) for row in terms])
+            self._database.index.add(self._connection, [(row[0], row[5], row[4]) for row in terms])
 
     def _insert(self, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert rows that hold every column, in order: for many rows a quarter of the cost of Core's parameters."""

@@ -14,7 +14,7 @@ class SqliteSettings:
     Attributes:
         synchronous: ``NORMAL`` (the last commits may be lost in a power failure, never the file) or ``FULL``.
         busy_timeout_ms: how long a writer waits for another one.
-        rank_above: partitions of more items than this are ranked by the engine; smaller ones are matched whole.
+        rank_above: partitions of more items than this give the best of their members; smaller ones give all.
         reanalyse_at_most: so many items are analysed anew at open when the analysis has changed.
         vector_memory_mb: memory for the vectors of larger partitions; the least recently used are dropped above it.
         network: whether a file on a network file system may be opened.

@@ -30,6 +30,7 @@ def upgrade() -> None:
         sa.Column("id", _BIG, primary_key=True, autoincrement=False),
         sa.Column("artifact_id", sa.String(128), nullable=False),
         sa.Column("length", sa.Integer, nullable=False),
+        sa.Column("threaded", sa.SmallInteger, nullable=False),
         sa.Column("repeats", sa.Text),
         sa.Column("terms", sa.Text, nullable=False),
     )
