@@ -27,6 +27,7 @@ from powerctx_core.types import Deadline
 
 K = 64
 BATCH = 10_000
+NONE = Filters()
 
 
 def profile(dimensions: int) -> EmbeddingProfile:
@@ -79,14 +80,14 @@ def timed(calls: Sequence[Callable[[], object]]) -> str:
     return f"p50 {statistics.median(times):.2f}  p95 {times[int(len(times) * 0.95)]:.2f}  min {times[0]:.2f}"
 
 
-def ask(store: SqliteStore, scope: str, vector: Array, filters: Filters = Filters()) -> list[int]:
+def ask(store: SqliteStore, scope: str, vector: Array, filters: Filters = NONE) -> list[int]:
     """Return the keys of the pool."""
     request = NearestRequest(partition=Partition(scope, "memory"), vector=vector.tobytes(), k=K, filters=filters)
     with store.catalogue.snapshot(Deadline()) as snapshot:
         return [key for key, _ in store.vectors.nearest([request], snapshot)[0]]
 
 
-def recall(store: SqliteStore, rows: Array, queries: Array, step: int = 1, filters: Filters = Filters()) -> float:
+def recall(store: SqliteStore, rows: Array, queries: Array, step: int = 1, filters: Filters = NONE) -> float:
     """Return the share of the true best 64 that the pool holds; keys count from the partition's first id."""
     shares = []
     for query in queries:
@@ -117,12 +118,15 @@ def one(args: argparse.Namespace) -> None:
         store.vectors.attach(profile(rows.shape[1]))
         start = time.perf_counter()
         ask(store, "s", queries[0])
-        print(f"file {path.stat().st_size >> 20} MiB; first query {(time.perf_counter() - start) * 1000:.0f} ms", end="")
+        print(
+            f"file {path.stat().st_size >> 20} MiB; first query {(time.perf_counter() - start) * 1000:.0f} ms", end=""
+        )
         print(f"; in memory {store.vectors._residents().nbytes() / 2**20:.1f} MiB")  # noqa: SLF001
         calls = [lambda query=query: ask(store, "s", query) for query in queries]
         for _ in range(args.rounds):
             print(f"{len(rows)} in one scope: {timed(calls)}")
-        print(f"brute force, float32 in memory: {timed([lambda query=query: np.vecdot(rows, query) for query in queries])}")
+        brute = timed([lambda query=query: np.vecdot(rows, query) for query in queries])
+        print(f"brute force, float32 in memory: {brute}")
         print(f"recall@{K} {recall(store, rows, queries):.4f}")
         tenth = Filters(tags=("tenth",))
         print(f"filter of a tenth: {timed([lambda query=query: ask(store, 's', query, tenth) for query in queries])}")
@@ -146,7 +150,7 @@ def scopes(args: argparse.Namespace) -> None:
         queries = units(rng.standard_normal((1000, args.dimensions)))
         for _ in range(args.rounds):
             for (name, store), count in zip(stores.items(), (1, args.scopes), strict=True):
-                chosen = [(f"s{random.randrange(count)}", query) for query in queries]  # noqa: S311
+                chosen = [(f"s{random.randrange(count)}", query) for query in queries]
                 calls = [lambda s=s, q=q, store=store: ask(store, s, q) for s, q in chosen]
                 print(f"50 items, {name}: {timed(calls)}")
 
@@ -165,7 +169,7 @@ def embed(args: argparse.Namespace) -> None:
     from powerctx_local_embed.embedder import LocalEmbedder
     from powerctx_local_embed.settings import LocalSettings
 
-    embedder, rng = LocalEmbedder(LocalSettings()), random.Random(1)  # noqa: S311
+    embedder, rng = LocalEmbedder(LocalSettings()), random.Random(1)
     for field, pattern, target, most in (
         ("query", "*/queries.jsonl", args.queries, 400),
         ("text", "*/items.jsonl", args.vectors, args.items),

@@ -233,8 +233,8 @@ def embedder(
 ) -> None:
     """Measure the anchors, the speed and the dense recall of embedder NAME.
 
-    `noise` is the 95th percentile of the cosines of unrelated pairs, `match` the median of relevant ones: an embedder's
-    record declares both.
+    `match` is the median cosine of relevant pairs; `noise` the 95th percentile of unrelated ones, which are a query of
+    one set and an item of a set about something else. An embedder's profile declares both.
     """
     from powerctx_eval.data import SETS, data_folder
     from powerctx_eval.embedder import measure

@@ -62,6 +62,10 @@ class EvalQuery:
     category: str = ""
 
 
+SUBJECTS = {"locomo": "everyday talk", "madial_en": "everyday talk", "madial_zh": "everyday talk"}
+"""Sets that are about the same kind of things; any other set is a subject of its own."""
+
+
 @attrs.frozen(kw_only=True)
 class EvalSet:
     """One set.
@@ -76,6 +80,11 @@ class EvalSet:
     queries: tuple[EvalQuery, ...]
     digest: str
     filtered_by: str = "tags"
+
+    @property
+    def subject(self) -> str:
+        """What the set is about; items of another subject are unrelated to its queries."""
+        return SUBJECTS.get(self.name, self.name)
 
     @property
     def scope_ids(self) -> frozenset[str]:

@@ -89,14 +89,16 @@ def measure(
     begun = time.perf_counter()
     rows: list[dict[str, Any]] = []
     taken: list[Cosines] = []
+    embedded: list[tuple[EvalSet, _Embedded]] = []
     with opened("memory", extra=extra) as ctx:
         part = ctx.host.part("powerctx_embedders", name)
         for found in [load(folder, each) for each in sets]:
             queries = [each for each in chosen(found, limit, seed)[0] if each.gold and not each.adversarial]
             tick = started(f"{found.name} {name}", len(found.items) + len(queries))
-            row, cosines = _set(part, found, queries, pairs=pairs, seed=seed, tick=tick)
+            row, cosines, held = _set(part, found, queries, pairs=pairs, seed=seed, tick=tick)
             rows.append(row)
             taken.append(cosines)
+            embedded.append((found, held))
         facts = embedder_facts(part)
     # As many pairs of every set, so that a large one does not decide alone.
     least = [min(len(getattr(each, kind)) for each in taken) for kind in ("unrelated", "relevant")]
@@ -120,6 +122,7 @@ def measure(
         "pooled": {
             "set": "pooled",
             **anchors(pooled),
+            **_across(embedded, pairs, seed),
             "timing": {
                 key: round(float(np.mean([row["timing"][key] for row in rows])), 3)
                 for key in ("ms_per_document", "ms_per_query")
@@ -146,7 +149,7 @@ class _Embedded:
 
 def _set(
     part: Any, found: EvalSet, queries: Sequence[EvalQuery], *, pairs: int, seed: int, tick: Tick
-) -> tuple[dict[str, Any], Cosines]:
+) -> tuple[dict[str, Any], Cosines, _Embedded]:
     if not queries or not found.items:
         raise InvalidRequest(f"set {found.name!r} has no queries with gold to measure.", field="sets")
     documents, per_document = _vectors(part, [entry.item.text for entry in found.items], "document", BATCH, tick)
@@ -168,7 +171,26 @@ def _set(
         f"recall@{K}": mean_interval(_recalls(held), count=RESAMPLES, seed=seed).as_json(),
         "timing": {"ms_per_document": round(per_document, 3), "ms_per_query": round(per_query, 3)},
     }
-    return row, cosines
+    return row, cosines, held
+
+
+def _across(embedded: Sequence[tuple[EvalSet, _Embedded]], pairs: int, seed: int) -> dict[str, Any]:
+    """Return ``noise`` over sets of different subjects, or nothing when there are none.
+
+    Items of a query's own scope share its people and topics, so they are no measure of noise.  For every ordered pair
+    of sets with different subjects the 95th percentile is taken, and of these the median.
+    """
+    rng = np.random.default_rng(seed)
+    found = {}
+    for one, asking in embedded:
+        for other, asked in embedded:
+            if one.subject != other.subject:
+                drawn = np.stack(
+                    [rng.integers(len(asking.queries), size=pairs), rng.integers(len(asked.items), size=pairs)], axis=1
+                )
+                both = attrs.evolve(asking, items=asked.items, documents=asked.documents)
+                found[f"{one.name} → {other.name}"] = round(float(np.quantile(_of(both, drawn), NOISE)), 4)
+    return {"noise": round(float(np.median(list(found.values()))), 4), "unrelated_p95": found} if found else {}
 
 
 def _vectors(part: Any, texts: Sequence[str], purpose: str, batch: int, tick: Tick) -> tuple[Floats, float]:
@@ -202,7 +224,7 @@ def _cosines(held: _Embedded, pairs: int, rng: random.Random) -> Cosines:
     return Cosines(unrelated=_of(held, unrelated), relevant=_of(held, relevant))
 
 
-def _of(held: _Embedded, pairs: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+def _of(held: _Embedded, pairs: Sequence[tuple[int, int]] | NDArray[Any]) -> NDArray[np.float64]:
     has, can = np.any(held.documents != 0, axis=1), np.any(held.asked != 0, axis=1)
     rows = np.array(pairs, dtype=int).reshape(-1, 2)
     rows = rows[can[rows[:, 0]] & has[rows[:, 1]]]

@@ -211,7 +211,8 @@ def _bench_tables(report: Mapping[str, Any]) -> Iterator[Table]:
 def _embedder_tables(report: Mapping[str, Any]) -> Iterator[Table]:
     yield Table(
         title=f"Embedder {report['embedder']}",
-        note="Noise is the 95th percentile of the cosines of unrelated pairs, match the median of relevant ones.",
+        note="Noise is the 95th percentile of the cosines of other pairs in the scope, match the median of relevant "
+        "ones. Pooled noise is the median over pairs of sets with different subjects: a query and an item of the other.",
         columns=("set", "noise>", "match>", "relevant above noise>", "recall@10>", "95 %>", "ms a document>",
                  "ms a query>"),
         rows=tuple(

@@ -1,47 +1,63 @@
 """The lexical index: a contentless FTS5 table over the encoded terms of current revisions.
 
-``detail=full`` although nobody asks for positions: without them FTS5 ranks a contentless row by nothing at all (its
-bm25 counts instances), and the top list is arbitrary.  A term stands as often as it occurs, up to :data:`_MOST`, so
-that the engine's list is close to core's.  ``columnsize=0`` leaves lengths to core, which has them in ``analysis``;
-so has it the terms that FTS5 must be told again to delete a row.
+It is read a term at a time: which rows of a partition hold it.  Scores are core's, so neither positions nor sizes nor
+FTS5's own rank are needed (``detail=none``: half the size).  A row holds each term once, and a second word for each
+term that occurs more than once.  What lengths and occurrences are exactly stands in ``analysis``; so do the terms that
+FTS5 must be told again to delete a row.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import sqlalchemy as sa
-from powerctx_sqlalchemy import LexicalIndex, Match
+from powerctx_sqlalchemy import Found, LexicalIndex, Search
+from powerctx_sqlalchemy.occurrences import Wanted
 from powerctx_sqlalchemy.statements import Shape, parameters
-from powerctx_sqlalchemy.tables import revision
+from powerctx_sqlalchemy.tables import block, revision
 from sqlalchemy.dialects import sqlite
+
+from powerctx_core.recall.ranking import idf
+from powerctx_core.text.terms import encode, rarest
+from powerctx_core.types import LexicalHit
+from powerctx_sqlite.frequency import Frequencies
+from powerctx_sqlite.postings import Postings, best, estimated
 
 __all__ = ["Fts5Index"]
 
-# The ascii tokenizer splits at what is not alphanumeric and folds A-Z: it does not touch [a-z0-9]+.
-_TABLE = "CREATE VIRTUAL TABLE lexical USING fts5(terms, content='', columnsize=0, tokenize='ascii')"
+# The ascii tokenizer splits at ASCII that is not alphanumeric and folds A-Z: it does not touch [a-z0-9]+².
+_TABLE = "CREATE VIRTUAL TABLE lexical USING fts5(terms, content='', columnsize=0, detail=none, tokenize='ascii')"
 _HASH_BYTES = 16 << 20
 """Memory for additions before FTS5 writes a segment: fewer segments, fewer merges."""
-_MOST = 8
-"""BM25 hardly tells more occurrences apart."""
+_REPEATED = "²"
+"""Ends the word for a term that occurs more than once; codes are ASCII."""
+_POSTINGS = 50_000
+"""When terms known as common occur more often than this together, the commonest are not read: their occurrences are
+looked up in the rows that the others chose.  What a search costs is bounded by it."""
 _MUTABLE = ("current", "retired_at")
 _ADD = "INSERT INTO lexical(rowid, terms) VALUES (?, ?)"
 _REMOVE = "INSERT INTO lexical(lexical, rowid, terms) VALUES ('delete', ?, ?)"
 _STORED = sa.text(
     "SELECT a.id, a.terms, a.repeats FROM json_each(:ids) v CROSS JOIN analysis a ON a.id = v.value ORDER BY a.id"
 )
-_COUNT = sa.text(
-    "SELECT v.value, (SELECT count(*) FROM lexical "
-    "WHERE lexical MATCH '\"' || v.value || '\"' AND rowid BETWEEN :first AND :last) FROM json_each(:codes) v"
+# One string a term costs less than half of one row a posting, and short numbers less than long ones.
+_ROWS = (
+    "(SELECT {} FROM lexical WHERE lexical MATCH '\"' || v.value || '{}\"' AND rowid BETWEEN :first AND :last)"
 )
-_COLUMNS = "found.rowid, a.artifact_id, a.length, a.terms, a.repeats"
+_LIST = "group_concat(rowid - :first)"
+_READ = sa.text(f"SELECT v.value, {_ROWS.format(_LIST, '')}, {_ROWS.format(_LIST, _REPEATED)} FROM json_each(:codes) v")
+_READ_AND_COUNT = sa.text(
+    f"{_READ.text} UNION ALL SELECT v.value, {_ROWS.format('count(*)', '')}, NULL FROM json_each(:counted) v"
+)
 
 
 class Fts5Index(LexicalIndex):
-    """The index of one database; without state."""
+    """The index of one database; remembers which terms are common."""
+
+    def __init__(self) -> None:
+        self._frequencies = Frequencies()
 
     def create(self, connection: sa.Connection) -> None:
         """Make the table, and the trigger that keeps revisions as they are."""
@@ -55,16 +71,13 @@ class Fts5Index(LexicalIndex):
 
     def add(self, connection: sa.Connection, rows: Sequence[tuple[int, str, str | None]]) -> None:
         """Index (id, terms, repeats)."""
-        connection.exec_driver_sql(
-            _ADD, [(key, terms if repeats is None else _indexed(terms, repeats)) for key, terms, repeats in rows]
-        )
+        connection.exec_driver_sql(_ADD, _indexed(rows))
 
     def remove(self, connection: sa.Connection, ids: Sequence[int]) -> None:
         """Take rows out, telling FTS5 again what was indexed."""
-        stored = connection.execute(_STORED, {"ids": json.dumps(list(ids))})
-        rows = [(key, terms if repeats is None else _indexed(terms, repeats)) for key, terms, repeats in stored]
-        if rows:
-            connection.exec_driver_sql(_REMOVE, rows)
+        stored = connection.execute(_STORED, {"ids": json.dumps(list(ids))}).all()
+        if stored:
+            connection.exec_driver_sql(_REMOVE, _indexed(stored))
 
     def clear(self, connection: sa.Connection) -> None:
         """Empty the index."""
@@ -74,66 +87,112 @@ class Fts5Index(LexicalIndex):
         """Merge all segments into one: removed rows leave their terms in the old ones."""
         connection.exec_driver_sql("INSERT INTO lexical(lexical) VALUES ('optimize')")
 
-    def count(self, connection: sa.Connection, first: int, last: int, codes: Sequence[str]) -> Mapping[str, int]:
-        """Count the rows of the block that hold each term."""
-        bound = {"first": first, "last": last, "codes": json.dumps(list(codes))}
-        return dict(connection.execute(_COUNT, bound).all())
+    def search(self, connection: sa.Connection, search: Search) -> Found:
+        """Return the members that hold a term; see :class:`powerctx_sqlalchemy.LexicalIndex`."""
+        codes = {encode(term): term for term in search.query.terms}
+        skipped = {}
+        # With filters, the few rows that pass may hold common terms only.
+        if search.limit is not None and not search.filters:
+            skipped = _skipped(self._frequencies.known(search.partition.id, codes))
+        found = self._searched(connection, search, codes, skipped)
+        return self._searched(connection, search, codes, {}) if found is None else found
 
-    def match(self, connection: sa.Connection, match: Match) -> Sequence[Sequence[Any]]:
-        """Return the rows that hold a term; see :class:`powerctx_sqlalchemy.LexicalIndex`."""
-        bound = parameters(match.filters)
-        # Only codes stand in the expression, [a-z0-9]+ each: nothing of what a user writes is query syntax.
-        expression = _any_of(match.codes)
-        if match.required and len(match.required) < len(match.codes):
-            expression = f"({_any_of(match.required)}) AND ({expression})"
-        bound |= {"first": match.first, "last": match.last, "match": expression}
-        shape = Shape.of(match.filters)
-        if match.limit is None:
-            return connection.execute(_whole(shape), bound).all()
-        return connection.execute(_top(shape), {**bound, "count": match.limit}).all()
+    def _searched(
+        self,
+        connection: sa.Connection,
+        search: Search,
+        codes: Mapping[str, str],
+        skipped: Mapping[str, tuple[int, int]],
+    ) -> Found | None:
+        """Search without reading the skipped terms; ``None`` when the others occur too seldom for that."""
+        partition = search.partition
+        counts = {code: count for code, (count, changes) in skipped.items() if changes == partition.changes}
+        postings = self._read(connection, search, [code for code in codes if code not in skipped], counts, skipped)
+        frequency = {codes[code]: count for code, count in counts.items() if count}
+        used = rarest(search.query, frequency, search.terms)
+        frequency = {term: frequency[term] for term in used}
+        chosen = {term: postings[code] for code, term in codes.items() if term in frequency and code in postings}
+        weighted = [(idf(partition.items, frequency[term]), chosen[term]) for term in chosen]
+        scores = estimated(weighted, partition.total_length / partition.items)
+        limit = len(scores) if search.limit is None else search.limit
+        if skipped and len(scores) < limit:
+            return None
+        unread = [term for term in used if term not in chosen]
+        hits = self._hits(connection, search, scores, limit, chosen, unread)
+        return Found(terms=used, frequency=frequency, hits=hits)
+
+    def _read(
+        self,
+        connection: sa.Connection,
+        search: Search,
+        codes: Sequence[str],
+        counts: dict[str, int],
+        skipped: Iterable[str],
+    ) -> dict[str, Postings]:
+        """Return the postings of *codes*, and count them and what is skipped without a count."""
+        partition = search.partition
+        first, last = block(partition.id)
+        bound = {"codes": json.dumps(codes), "first": first, "last": last}
+        uncounted = [code for code in skipped if code not in counts]
+        if uncounted:
+            found = connection.execute(_READ_AND_COUNT, {**bound, "counted": json.dumps(uncounted)}).all()
+        else:
+            found = connection.execute(_READ, bound).all()
+        postings = {}
+        for code, rows, repeated in found:
+            if isinstance(rows, int):
+                counts[code] = rows
+            elif rows:
+                postings[code] = read = Postings(_numbers(rows), _numbers(repeated))
+                counts[code] = len(read.rows)
+        self._frequencies.keep(partition.id, partition.changes, counts)
+        return postings
+
+    def _hits(
+        self,
+        connection: sa.Connection,
+        search: Search,
+        scores: Mapping[int, float],
+        limit: int,
+        chosen: Mapping[str, Postings],
+        unread: Sequence[str],
+    ) -> list[LexicalHit]:
+        """Return the best of the rows that pass the filters."""
+        if search.filters:
+            # The statement stops when enough of them have passed.
+            rows = sorted(scores, key=lambda row: (-scores[row], row)) if limit < len(scores) else list(scores)
+        else:
+            rows = best(scores, limit)
+        first, _ = block(search.partition.id)
+        statement = _details(Shape.of(search.filters), bool(unread))
+        bound = {**parameters(search.filters), "ids": json.dumps(rows), "first": first, "count": limit}
+        found = connection.execute(statement, bound).all()
+        matched: dict[int, dict[str, int]] = {row[0]: {} for row in found}
+        for term, postings in chosen.items():
+            for number in matched.keys() & postings.rows:
+                matched[number][term] = 1
+            for number in matched.keys() & postings.repeated:
+                matched[number][term] = 2
+        wanted = Wanted(unread)
+        return []
 
 
-def _any_of(codes: Sequence[str]) -> str:
-    return " OR ".join([f'"{code}"' for code in codes])
+def _numbers(joined: str | None) -> list[int]:
+    # Half the cost of splitting and int().
+    numbers: list[int] = json.loads(f"[{joined}]") if joined else []
+    return numbers
 
 
-def _indexed(terms: str, repeats: str) -> str:
-    """Return the text to index: every term as often as it occurs, up to a limit."""
-    words = [terms]
-    for entry in repeats.split():
-        code, _, count = entry.partition(":")
-        words += [code] * (min(int(count), _MOST) - 1)
-    return " ".join(words)
+def _skipped(common: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """Return the terms that are too common to be read besides the others."""
+    skipped, postings = {}, 0
+    for code, known in sorted(common.items(), key=lambda entry: (entry[1][0], entry[0])):
+        if postings >= _POSTINGS:
+            skipped[code] = known
+        postings += known[0]
+    return skipped
 
 
-def _conditions(shape: Shape) -> str:
-    """Return the conditions of a filter as SQL, or nothing."""
-    found = shape.conditions()
-    if not found:
-        return ""
-    return str(sa.and_(*found).compile(dialect=sqlite.dialect(paramstyle="named")))
-
-
-# CROSS JOIN fixes the order: the index first, then details by row id.
-@lru_cache(maxsize=256)
-def _whole(shape: Shape) -> sa.TextClause:
-    wanted = _conditions(shape)
-    details = "CROSS JOIN revision ON revision.id = found.rowid " if wanted else ""
-    return sa.text(
-        f"SELECT {_COLUMNS}, {wanted or 1} FROM lexical found CROSS JOIN analysis a ON a.id = found.rowid {details}"  # noqa: S608 - values are bound
-        "WHERE found.lexical MATCH :match AND found.rowid BETWEEN :first AND :last"
-    )
-
-
-@lru_cache(maxsize=256)
-def _top(shape: Shape) -> sa.TextClause:
-    wanted = _conditions(shape)
-    details = "CROSS JOIN revision ON revision.id = lexical.rowid" if wanted else ""
-    ranked = (
-        f"SELECT lexical.rowid AS rowid FROM lexical {details} "  # noqa: S608 - values are bound
-        "WHERE lexical.lexical MATCH :match AND lexical.rowid BETWEEN :first AND :last "
-        f"AND {wanted or 1} ORDER BY lexical.rank LIMIT :count"
-    )
-    return sa.text(
-        f"SELECT {_COLUMNS}, 1 FROM ({ranked}) found CROSS JOIN analysis a ON a.id = found.rowid"  # noqa: S608 - as above
-    )
+def _indexed(rows: Iterable[Sequence[object]]) -> list[tuple[object, object]]:
+    """Return what FTS5 is given of (id, terms, repeats)."""
+    return []
