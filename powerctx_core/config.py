@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 import attrs
 
-from powerctx_core.errors import ConfigError, redacted, redacted_url
+from powerctx_core.errors import ConfigError, blanked, redacted, redacted_url, shown, url_secrets
 from powerctx_core.requests import SEARCH_TYPES
+from powerctx_core.types import HEAD_BYTES
 from powerctx_core.wire.strict import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "default_store_url",
     "load",
     "part_settings",
+    "secrets",
     "show",
     "structure",
 ]
@@ -38,14 +40,14 @@ Keys = tuple[str, ...]
 
 FILE = "powerctx.toml"
 PREFIX = "POWERCTX_"
-ITEM_BYTES_MIN, ITEM_BYTES_MAX = 64, 32768
+ITEM_BYTES_MIN, ITEM_BYTES_MAX = 64, HEAD_BYTES
 TIMEOUT_MAX = 600.0
 WEIGHT_MAX = 100.0
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
-_SECRET = re.compile(r"(?i)key|token|secret|passw|credential|auth")
-SHORTEST_SECRET = 4
-"""Shorter values are not searched for in messages."""
+_SECRET = re.compile(r"(?i)key|token|secret|passw|passphrase|passcode|pwd|credential|auth|bearer|private")
+_SECRET_NUMBER = re.compile(r"(?i)passw|passphrase|passcode|pwd")
+"""Names whose numbers are secrets too; those of ``max_tokens`` are not."""
 
 
 @attrs.frozen(kw_only=True)
@@ -69,9 +71,16 @@ class RecallSettings:
         item_bytes: the most UTF-8 bytes that one entry may take.
     """
 
-    families: tuple[str, ...] = ("memory",)
+    families: tuple[str, ...] = attrs.field(default=("memory",))
     policy: str = "powerctx.recall.v1"
     item_bytes: int = attrs.field(default=2000)
+
+    @families.validator
+    def _check_families(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+        if not value:
+            raise ValueError("is empty; name at least one family, such as memory, or leave it out", attribute)
+        if twice := next((name for name in value if value.count(name) > 1), None):
+            raise ValueError(f"names {twice!r} twice", attribute)
 
     @item_bytes.validator
     def _check(self, attribute: attrs.Attribute[int], value: int) -> None:
@@ -86,24 +95,27 @@ class RetrievalSettings:
     Attributes:
         default_search_type: ``auto``, ``fts``, ``vector`` or ``hybrid``, for requests that do not say.
         embedding_timeout_s: how long a call waits for the query's vector, in seconds.
+        write_embedding_timeout_s: how long writing waits for the vectors of 64 texts, in seconds.
         vector_weights: family -> weight of its vector channel beside words, whose weight is 1; the embedder's own
             recommendation for families that are not named.
     """
 
     default_search_type: str = attrs.field(default="auto", validator=attrs.validators.in_(SEARCH_TYPES))
     embedding_timeout_s: float = attrs.field(default=0.25)
+    write_embedding_timeout_s: float = attrs.field(default=60.0)
     vector_weights: Mapping[str, float] = attrs.field(default=_EMPTY)
 
     @embedding_timeout_s.validator
-    def _check_timeout(self, _: attrs.Attribute[float], value: float) -> None:
+    @write_embedding_timeout_s.validator
+    def _check_timeout(self, attribute: attrs.Attribute[float], value: float) -> None:
         if not 0.0 < value <= TIMEOUT_MAX:
-            raise ValueError(f"must be more than 0 and at most {TIMEOUT_MAX:g} seconds, not {value}")
+            raise ValueError(f"must be more than 0 and at most {TIMEOUT_MAX:g} seconds, not {value}", attribute)
 
     @vector_weights.validator
-    def _check_weights(self, _: attrs.Attribute[Mapping[str, float]], value: Mapping[str, float]) -> None:
+    def _check_weights(self, attribute: attrs.Attribute[Mapping[str, float]], value: Mapping[str, float]) -> None:
         for family, weight in value.items():
             if not 0.0 <= weight <= WEIGHT_MAX:
-                raise ValueError(f"{family}: must be from 0 to {WEIGHT_MAX:g}, not {weight}")
+                raise ValueError(f"{family}: must be from 0 to {WEIGHT_MAX:g}, not {weight}", attribute)
 
 
 def _show_url(url: str | None) -> str:
@@ -125,13 +137,19 @@ class Settings:
 
     store: str | None = attrs.field(default=None, repr=_show_url)
     plugins: tuple[str, ...] | None = None
-    embedder: str | None = None
+    embedder: str | None = attrs.field(default=None)
     sinks: tuple[str, ...] = ()
     tokens: TokenSettings = TokenSettings()
     recall: RecallSettings = RecallSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     parts: Mapping[str, Mapping[str, object]] = attrs.field(default=_EMPTY, repr=lambda parts: repr(sorted(parts)))
     origins: Mapping[str, str] = attrs.field(default=_EMPTY, repr=False, eq=False, metadata={HIDDEN: True})
+
+    @store.validator
+    @embedder.validator
+    def _check_given(self, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+        if value is not None and not value.strip():
+            raise ValueError("is empty; leave it out instead", attribute)
 
 
 @attrs.frozen(kw_only=True)
@@ -181,16 +199,27 @@ def structure(values: Mapping[str, Any]) -> Settings:
     """Return settings given in a program: dotted name -> value, or nested tables; no file, no environment.
 
     Raises:
-        ConfigError: one line for every bad value.
+        ConfigError: *values* is no mapping of strings; else one line for every bad value.
     """
     return _effective([(keys, value, "argument") for keys, value in _given(values)], os.environ, None, Path()).settings
 
 
 def _given(values: Mapping[str, Any]) -> Iterator[tuple[Keys, Any]]:
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"settings must be a mapping such as {{'store': 'memory://'}}, not {type(values).__name__}.")
+    _check_keys(values, "settings")
     for name, given in values.items():
         for keys, value in _leaves(given, tuple(name.split("."))):
             if value is not None:
                 yield keys, value
+
+
+def _check_keys(table: Mapping[Any, Any], where: str) -> None:
+    for key, value in table.items():
+        if not isinstance(key, str):
+            raise ConfigError(f"{where} has the key {shown(key)}; keys must be strings.")
+        if isinstance(value, Mapping):
+            _check_keys(value, f"{where}.{key}")
 
 
 def _effective(
@@ -237,7 +266,7 @@ def _read(file: Path) -> dict[str, Any]:
 
     text = ""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")  # editors of some systems begin a file with a mark
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         cause = str(error).replace("end of document", f"line {len(text.splitlines())}, the last")
@@ -278,6 +307,10 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[Keys, Any, s
         name, value = variable.removeprefix(PREFIX).lower(), environ[variable]
         if "__" in name:
             keys = tuple(name.split("__"))
+            if keys[0] in plain:
+                raise ConfigError(
+                    f"{variable} is not a setting; nothing lies below {keys[0]}, which is {PREFIX}{keys[0].upper()}."
+                )
             if keys[0] == "parts" and len(keys) > 1:
                 keys = ("parts", keys[1].replace("_", "-"), *keys[2:])
             yield keys, RawText(value), f"env {variable}"
@@ -301,6 +334,8 @@ def _refuse_misspelt(variable: str, name: str, known: Iterable[str]) -> None:
 def _resolved(keys: Keys, value: Any, environ: Mapping[str, str], base: Path) -> Any:
     if isinstance(value, list | tuple):
         return [_resolved(keys, each, environ, base) for each in value]
+    if isinstance(value, Mapping):  # a table inside a list
+        return {key: _resolved((*keys, str(key)), each, environ, base) for key, each in value.items()}
     if not isinstance(value, str):
         return value
     kind, colon, name = value.partition(":")
@@ -310,13 +345,13 @@ def _resolved(keys: Keys, value: Any, environ: Mapping[str, str], base: Path) ->
     if colon and kind == "$file":
         path = base / Path(name).expanduser()
         try:
-            return Secret(path.read_text(encoding="utf-8").rstrip("\r\n"))
+            return Secret(path.read_text(encoding="utf-8-sig").rstrip("\r\n"))
         except (OSError, UnicodeDecodeError) as error:
             cause = "is not UTF-8 text" if isinstance(error, ValueError) else f"cannot be read ({error.strerror})"
             return _unresolved(value, f"{path} {cause}")
-    if not _is_secret(keys):
-        return value
-    return RawSecret(value) if isinstance(value, RawText) else Secret(value)
+    if isinstance(value, RawText):
+        return RawSecret(value) if _is_secret(keys) or _holds_secret(keys, value) else value
+    return Secret(value) if _is_secret(keys) else value
 
 
 def _unresolved(value: str, cause: str) -> Unresolved:
@@ -325,31 +360,71 @@ def _unresolved(value: str, cause: str) -> Unresolved:
     return unresolved
 
 
-def _is_secret(keys: Keys) -> bool:
+def _is_secret(keys: Keys, pattern: re.Pattern[str] = _SECRET) -> bool:
     """Tell by its name whether a string is a secret; the names of sections and parts do not count."""
-    return any(_SECRET.search(key) for key in keys[2 if keys[0] == "parts" else 1 :])
+    return any(pattern.search(key) for key in keys[2 if keys[0] == "parts" else 1 :])
 
 
-def _secrets(value: Any) -> Iterator[str]:
+def _holds_secret(keys: Keys, text: RawText) -> bool:
+    """Tell whether a variable holds lists or tables with a secret, as far as it can be read."""
+    if not text.lstrip().startswith(("[", "{")):
+        return False
+    value = _parsed(text)
+    return bool(_SECRET.search(text)) if value is text else next(_secrets(keys, value), None) is not None
+
+
+def _parsed(text: RawText) -> Any:
+    """Return the list or table that a variable spells, or else *text* itself."""
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    import tomllib  # only such a variable needs it
+
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    return value if isinstance(value, list | dict) else text
+
+
+def _secrets(keys: Keys, value: Any) -> Iterator[str]:
+    """Give every secret in *value*, the setting of that name: by name, by reference, or as part of a URL."""
+    if isinstance(value, RawText):
+        value = _parsed(value)
     if isinstance(value, Mapping):
-        for each in value.values():
-            yield from _secrets(each)
+        for key, each in value.items():
+            yield from _secrets((*keys, str(key)), each)
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _secrets(each)
-    elif isinstance(value, Secret | RawSecret) and len(value) >= SHORTEST_SECRET:
+            yield from _secrets(keys, each)
+    elif isinstance(value, str) and not isinstance(value, Unresolved):
+        if isinstance(value, Secret | RawSecret) or _is_secret(keys):
+            yield str(value)
+        elif "://" in value:
+            yield from url_secrets(value)
+    elif _is_secret_number(keys, value):
         yield str(value)
 
 
+def _is_secret_number(keys: Keys, value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and _is_secret(keys, _SECRET_NUMBER)
+
+
+def secrets(settings: Settings, part: str | None = None) -> frozenset[str]:
+    """Return every secret in the settings of *part*, or in all settings: what no message may show."""
+    if part is not None:
+        return frozenset(_secrets(("parts", part), settings.parts.get(part, {})))
+    store = url_secrets(settings.store) if settings.store else ()
+    return frozenset((*store, *(secret for name in settings.parts for secret in secrets(settings, name))))
+
+
 def _lines(mismatch: Mismatch, prefix: Keys, origins: Mapping[str, str], tree: Mapping[str, Any]) -> str:
+    hidden = {secret for key, each in tree.items() for secret in _secrets((*prefix, key), each)}
     lines = []
     for problem in mismatch.problems:
         keys = (*prefix, *problem.path)
         place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
         origin = _origin(".".join(map(str, keys)), origins)
-        sentence = redacted(problem.sentence)
-        for secret in _secrets(tree):  # a validator may quote its value
-            sentence = sentence.replace(secret, "***")
+        sentence = blanked(redacted(problem.sentence), hidden)  # a validator may quote its value
         lines.append(f"Bad setting @ ${place}{f' in {origin}' if origin else ''}: {sentence}.")
     return "\n".join(lines)
 
@@ -429,8 +504,19 @@ def _value(settings: Settings, keys: Keys) -> Any:
 def _shown(keys: Keys, value: Any) -> str:
     if value is None:
         return "all installed" if keys == ("plugins",) else "none"
+    if isinstance(value, RawText):
+        value = _parsed(value)
+        if isinstance(value, RawText) and value.lstrip().startswith(("[", "{")) and _SECRET.search(value):
+            return '"***"'
     if isinstance(value, list | tuple):
         return f"[{', '.join(_shown(keys, each) for each in value)}]"
+    if isinstance(value, Mapping):
+        entries = (f"{_key(key)} = {_shown((*keys, str(key)), each)}" for key, each in value.items())
+        return f"{{ {', '.join(entries)} }}" if value else "{}"
     if isinstance(value, str) and not value.startswith(("$env:", "$file:")):
         return '"***"' if _is_secret(keys) else json.dumps(redacted_url(value), ensure_ascii=False)
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return '"***"' if _is_secret_number(keys, value) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _key(key: object) -> str:
+    return str(key) if re.fullmatch(r"[A-Za-z0-9_-]+", str(key)) else json.dumps(str(key), ensure_ascii=False)

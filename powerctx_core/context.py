@@ -14,7 +14,7 @@ import attrs
 from powerctx_core import config
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
-from powerctx_core.errors import InvalidRequest, NotFound
+from powerctx_core.errors import InvalidRequest, NotFound, shown
 from powerctx_core.host import Host
 from powerctx_core.ports import Store, StoreStatus
 from powerctx_core.records import FamilySpec
@@ -39,11 +39,13 @@ class Context:
         self.store = store
         self.settings = settings
         self.url = url
+        self._workers = Workers(_EMBEDDING_WORKERS, "powerctx-embed")
         self.embedding = Embedding(
             None if settings.embedder is None else host.part("powerctx_embedders", settings.embedder, field="embedder"),
             store.vectors,
+            self._workers.submit,
+            timeout=settings.retrieval.write_embedding_timeout_s,
         )
-        self._workers = Workers(_EMBEDDING_WORKERS, "powerctx-embed")
         self._engine = Engine(
             host=host, store=store, settings=settings, embedding=self.embedding, workers=self._workers
         )
@@ -78,7 +80,7 @@ class Context:
             InvalidRequest: something is not an :class:`Item`, or names a family that no installed part declares.
             StoreError: the store refused; nothing of the batch was kept.
         """
-        batch = list(items)
+        batch = _listed("items", items)
         for item in batch:
             if not isinstance(item, Item):
                 raise InvalidRequest(f"put takes Item values, not {type(item).__name__}.", field="items")
@@ -136,11 +138,17 @@ class Context:
         return revisions
 
     def retire(self, uris: str | Address | Iterable[str | Address]) -> int:
-        """Take artifacts out of retrieval at once and return how many were in it; exact revisions stay readable."""
+        """Take artifacts out of retrieval at once and return how many were in it; exact revisions stay readable.
+
+        An artifact is retired as a whole: a revision in a URI is ignored.
+        """
         return self.store.catalogue.retire(_artifacts(uris))
 
     def purge(self, uris: str | Address | Iterable[str | Address]) -> int:
-        """Delete artifacts with all revisions and terms for good and return the number of revisions deleted."""
+        """Delete artifacts with all revisions and terms for good and return the number of revisions deleted.
+
+        An artifact is deleted as a whole: a revision in a URI is ignored.
+        """
         return self.store.catalogue.purge(_artifacts(uris))
 
     def prepare(self, request: str | PrepareRequest, **parameters: Any) -> PreparedContext:
@@ -212,6 +220,10 @@ def open(
         effective = attrs.evolve(effective, embedder=embedder)
     allow = plugins if plugins is not None else effective.plugins
     host = Host.compose(effective, allow=allow, extra=extra)
+    if url is not None and (not isinstance(url, str) or not url.strip()):
+        raise InvalidRequest(
+            f"url is {shown(url)}; name a store, such as sqlite:///notes.db, or leave it out.", field="url"
+        )
     chosen = url or effective.store or config.default_store_url()
     try:
         store = host.open_store(chosen)
@@ -225,6 +237,7 @@ def open(
         raise
 
 
+_T = TypeVar("_T")
 _R = TypeVar("_R", PrepareRequest, FindRequest)
 
 
@@ -251,9 +264,17 @@ def _request(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) ->
 
 
 def _named(uri: str | Address) -> tuple[str, str, str, int | None]:
-    if isinstance(uri, Address):
-        return uri.scope_id, uri.family, uri.artifact_id, uri.revision
-    return parse_uri(uri)
+    # An address that somebody made by hand is checked like text.
+    try:
+        return parse_uri(uri.uri if isinstance(uri, Address) else uri)
+    except (TypeError, UnicodeEncodeError):
+        raise InvalidRequest(f"{shown(uri)} is no address.", field="uri") from None
+
+
+def _listed(field: str, values: Iterable[_T]) -> list[_T]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidRequest(f"{field} must be a list, not {type(values).__name__}.", field=field)
+    return list(values)
 
 
 def _shown(uri: str | Address) -> str:
@@ -261,5 +282,5 @@ def _shown(uri: str | Address) -> str:
 
 
 def _artifacts(uris: str | Address | Iterable[str | Address]) -> list[tuple[str, str, str]]:
-    many = [uris] if isinstance(uris, str | Address) else list(uris)
+    many = [uris] if isinstance(uris, str | Address) else _listed("uris", uris)
     return list(dict.fromkeys(_named(uri)[:3] for uri in many))

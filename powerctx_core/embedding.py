@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 
-from powerctx_core.errors import CapabilityError, PowerctxError
+from powerctx_core.errors import CapabilityError, InvalidRequest, PowerctxError, redacted
 from powerctx_core.ports import Embedder, EmbedRequest, VectorIndex
 from powerctx_core.text.cut import head
-from powerctx_core.types import Item, Key, PutResult
+from powerctx_core.types import Deadline, Item, Key, PutResult
 from powerctx_core.vectors import check_vector, embedding_text
 
 __all__ = ["Embedding"]
 
 _LOGGER = logging.getLogger("powerctx")
-_BATCH = 256
+_BATCH = 64
 
 
 class Embedding:
@@ -25,9 +27,18 @@ class Embedding:
         problem: why it is not ready, or ``None`` when it is, or when there is no embedder at all.
     """
 
-    def __init__(self, embedder: Embedder | None, index: VectorIndex | None) -> None:
+    def __init__(
+        self,
+        embedder: Embedder | None,
+        index: VectorIndex | None,
+        submit: Callable[[Callable[[], Sequence[bytes]]], Future[Sequence[bytes]]],
+        *,
+        timeout: float,
+    ) -> None:
         self._embedder = embedder
         self._index = index
+        self._submit = submit
+        self._timeout = timeout
         self.problem: CapabilityError | None = None
         if embedder is not None and index is not None:
             try:
@@ -106,17 +117,47 @@ class Embedding:
         vectors = dict(known)
         missing = [text for text in dict.fromkeys(texts.values()) if text not in vectors]
         dimensions = self._embedder.profile.dimensions
+        problems: list[str] = []
         for first in range(0, len(missing), _BATCH):
             batch = tuple(missing[first : first + _BATCH])
-            made = self._embedder.embed(EmbedRequest(texts=batch))
-            if len(made) != len(batch):
-                raise CapabilityError(f"The embedder gave {len(made)} vectors for {len(batch)} texts.")
-            vectors.update(zip(batch, made, strict=True))
-        # A vector of zeros says that the model knows nothing of the text: it stays without one.
-        found = {key: vectors[text] for key, text in texts.items() if any(vectors[text])}
-        for vector in found.values():
-            check_vector(vector, dimensions)
-        self._index.upsert(found)
+            for text, vector in zip(batch, self._ask(self._embedder, batch), strict=True):
+                # A vector of zeros says that the model knows nothing of the text: it stays without one.
+                if isinstance(vector, bytes) and not any(vector):
+                    continue
+                try:
+                    check_vector(vector, dimensions)
+                except InvalidRequest as error:
+                    problems.append(str(error))
+                else:
+                    vectors[text] = vector
+        self._index.upsert({key: vectors[text] for key, text in texts.items() if text in vectors})
+        if problems:
+            # The others are kept: one bad vector must not cost a whole batch.
+            _LOGGER.warning("%d texts stay without vectors; the first: %s", len(problems), redacted(problems[0]))
+
+    def _ask(self, embedder: Embedder, texts: tuple[str, ...]) -> Sequence[bytes]:
+        """Return the embedder's answer, on a worker so that one that hangs is not waited for without end.
+
+        Raises:
+            CapabilityError: it failed, did not answer in time, or gave another number of vectors.
+        """
+        request = EmbedRequest(texts=texts, deadline=Deadline.after(self._timeout))
+        future = self._submit(lambda: embedder.embed(request))
+        try:
+            made = future.result(self._timeout)
+            count = len(made)
+        except (FutureTimeout, TimeoutError):
+            future.cancel()
+            raise CapabilityError(
+                f"The embedder did not answer within {self._timeout:g} s (retrieval.write_embedding_timeout_s)."
+            ) from None
+        except PowerctxError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise CapabilityError(f"The embedder failed: {type(error).__name__}: {redacted(str(error))}") from error
+        if count != len(texts):
+            raise CapabilityError(f"The embedder gave {count} vectors for {len(texts)} texts.")
+        return made
 
 
 def _text(item: Item) -> str:
@@ -124,4 +165,4 @@ def _text(item: Item) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    return str(error) if isinstance(error, PowerctxError) else f"{type(error).__name__}: {error}"
+    return redacted(str(error) if isinstance(error, PowerctxError) else f"{type(error).__name__}: {error}")

@@ -22,9 +22,9 @@ from powerctx_core.errors import (
     PoolInvariantError,
     PowerctxError,
 )
-from powerctx_core.families import check_pool
 from powerctx_core.host import Host
 from powerctx_core.ports import Call, RetrievalRequest, Selection, Store
+from powerctx_core.recall.checks import MODES, check_admission, check_pool
 from powerctx_core.recall.embedding import QueryEmbeddings, serves
 from powerctx_core.recall.fusion import deal, fuse, interleave, merge
 from powerctx_core.recall.policy import RecallPolicy, policy_named
@@ -103,7 +103,7 @@ class Engine:
         if request.max_tokens is not None:
             estimator = self.host.part("powerctx_token_estimators", self.settings.tokens.estimator)
         recall = self._recall(
-            request, policy, specs, max_items=request.max_items, filters=Filters(), search_type="auto"
+            request, policy, specs, max_items=request.max_items, least=0, filters=Filters(), search_type="auto"
         )
         limits = {spec.name: spec.entries for spec in specs} if policy.entry_limit is not None else {}
         budget = Budget(
@@ -119,7 +119,7 @@ class Engine:
             found = plan(candidates, budget, meters(budget, estimator), renderer, Selection(scope_id=request.scope_id))
         except PowerctxError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PlanInvariantError(
                 f"renderer {request.renderer!r} failed: {type(error).__name__}; run it under its contract tests."
             ) from error
@@ -137,7 +137,13 @@ class Engine:
         specs = self._families(request.families)
         search_type = request.search_type or self.settings.retrieval.default_search_type
         recall = self._recall(
-            request, policy, specs, max_items=request.limit, filters=request.filters, search_type=search_type
+            request,
+            policy,
+            specs,
+            max_items=request.limit,
+            least=request.limit,
+            filters=request.filters,
+            search_type=search_type,
         )
         hits = tuple(recall.hits[: request.limit])
         outcome = "delivered" if hits else _empty_outcome(recall)
@@ -162,10 +168,14 @@ class Engine:
         specs: Sequence[FamilySpec],
         *,
         max_items: int,
+        least: int,
         filters: Filters,
         search_type: str,
     ) -> _Recall:
-        """Fetch, admit, fuse and window every (family, scope), and put the hits in the policy's order."""
+        """Fetch, admit, fuse and window every (family, scope), and put the hits in the policy's order.
+
+        *least* is how far pools and ceilings reach at least: a list may be longer than a pack.
+        """
         query = analyse_query(request.query)
         groups: list[_Group] = []
         by_family: dict[str, list[list[Hit]]] = {}
@@ -182,8 +192,8 @@ class Engine:
             for spec in specs:
                 weights = self._weights(spec, policy, embeddings.profile, search_type)
                 references = request.references if spec.searched == "current+references" else ()
-                ceiling = max(policy.ceiling or spec.ceiling, 0 if policy.ceiling is None else max_items)
-                pool_size = max(policy.pool_size(spec.pool, max_items), max_items if policy.pool is not None else 0)
+                ceiling = max(policy.ceiling or spec.ceiling, least)
+                pool_size = max(policy.pool_size(spec.pool, max_items), least)
                 found = [
                     self._group(
                         spec,
@@ -253,41 +263,20 @@ class Engine:
         rule = self.host.part("powerctx_admissions", spec.admission)
         try:
             pool = family.retrieve(request, call)
-            check_pool(pool, request)
+            check_pool(pool, request.partition, spec.identity)
             admission = rule.admit(pool, request.terms, policy.floor)
             check_admission(pool, admission)
         except PoolInvariantError as error:
             raise PluginError(f"{self.host.provider('powerctx_families', spec.name)}: {error}") from error
         except PowerctxError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(
                 f"family {spec.name!r} of {self.host.provider('powerctx_families', spec.name)} failed: "
                 f"{type(error).__name__}: {error}; leave it out with families=… or ask its author."
             ) from error
-        return _Group(spec, pool, admission, fuse(pool, admission, policy, request.weights)[:ceiling])
-
-
-def check_admission(pool: Pool, admission: Admission) -> None:
-    """Check what an admission rule returned.
-
-    Raises:
-        PoolInvariantError: it admits what the pool does not hold, or its counts cannot be.
-    """
-    counts = admission.counts
-    members = {key for keys in pool.channels.values() for key in keys}
-    admitted = {key for ranked in admission.ranked.values() for key, _ in ranked}
-    if not admitted <= members:
-        raise PoolInvariantError(f"admission admits {len(admitted - members)} members that are not in the pool.")
-    if (counts.family, counts.scope_id) != (pool.family, pool.scope_id) or not (
-        0 <= counts.admitted <= counts.retrieved
-        and counts.admitted == len(admitted)
-        and counts.retrieved == len(members)
-    ):
-        raise PoolInvariantError(
-            f"admission counts {counts.retrieved} retrieved and {counts.admitted} admitted; the pool has "
-            f"{len(members)} and {len(admitted)} passed."
-        )
+        hits = fuse(pool, admission, policy, weights=request.weights, query=request.terms)
+        return _Group(spec, pool, admission, hits[:ceiling])
 
 
 def _candidate(hit: Hit) -> Candidate:
@@ -314,11 +303,10 @@ def _empty_outcome(recall: _Recall) -> str:
 
 def _modes(groups: Sequence[_Group]) -> Mapping[str, str]:
     """Return what ran for each family: the strongest mode over its scopes."""
-    order = ("none", "snapshot", "fts", "vector", "hybrid")
     modes: dict[str, str] = {}
     for group in groups:
         known = modes.get(group.spec.name, "none")
-        modes[group.spec.name] = max(known, group.pool.mode, key=order.index)
+        modes[group.spec.name] = max(known, group.pool.mode, key=MODES.index)
     return modes
 
 
@@ -356,7 +344,8 @@ def _prepared(found: Plan, recall: _Recall) -> PreparedContext:
             content_bytes=utf8_bytes(text),
             diagnostics=_diagnostics(recall, "delivered", found),
         )
-    outcome = "budget" if recall.hits else _empty_outcome(recall)
+    unfit = any(reason in found.omitted for reason in ("below_min_bytes", "no_fitting_truncation"))
+    outcome = "budget" if unfit else _empty_outcome(recall)
     return PreparedContext(
         status="empty", content=None, content_bytes=0, diagnostics=_diagnostics(recall, outcome, found)
     )

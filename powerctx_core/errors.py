@@ -8,6 +8,8 @@ through :func:`redacted_url` first.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import unquote
 
 __all__ = [
     "CapabilityError",
@@ -20,8 +22,11 @@ __all__ = [
     "PowerctxError",
     "StoreError",
     "StoreUnavailable",
+    "blanked",
     "redacted",
     "redacted_url",
+    "shown",
+    "url_secrets",
 ]
 
 
@@ -73,16 +78,97 @@ class PlanInvariantError(PowerctxError):
     """The planner or a renderer broke one of its promises; a wrong pack is never delivered instead."""
 
 
-# Up to the last "@" before path, query or fragment: a password may hold "@" itself.
-_CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]*@")
-_SECRET_PARAMETER = re.compile(r"(?i)([?&;][^=&;\s]*(?:pass|token|secret|key|auth|credential)[^=&;\s]*=)[^&;\s]*")
+_SHOWN = 60
+_SHORTEST_SECRET = 4
+_TOKEN = 16
+"""A user name of this length without password is a token."""
+_URL = re.compile(r"://")
+_AUTHORITY_END = re.compile(r"[/?#\s]")
+_QUERY = re.compile(r"\?[\w.~-]+=")
+_HOSTS = re.compile(r"(?:\[[^\]\s]*\]|[^:@\s,]*)(?::\d*)?(?:,(?:\[[^\]\s]*\]|[^:@\s,]*)(?::\d*)?)*")
+_SECRET_PARAMETER = re.compile(
+    r"(?i)([?&;#](?:[^=&;#\s]*(?:pass|pwd|token|secret|key|auth|credential|bearer|private)[^=&;#\s]*"
+    r"|(?:[^=&;#\s]*[-_.])?sig(?:nature)?)=)((?:[^&;\s]|;(?![\w.~-]+=))*)"
+)
 
 
 def redacted_url(url: str) -> str:
-    """Return *url* with user info and secret-looking query parameters replaced by ``***``."""
-    return _SECRET_PARAMETER.sub(r"\1***", _CREDENTIALS.sub("***@", url))
+    """Return *url* with user info and secret-looking query parameters replaced by ``***``.
+
+    A password may hold any character, as people write it: user info ends at the last ``@`` that can end it.  What is
+    no user info stays: that of a URL without host (``sqlite:///home/me@work/x.db``), and an ``@`` in path or query
+    behind a host without port.
+    """
+    pieces: list[str] = []
+    done = 0
+    for start, end in _user_info(url):
+        pieces += [url[done:start], "***@"]
+        done = end
+    return _SECRET_PARAMETER.sub(r"\1***", "".join([*pieces, url[done:]]))
+
+
+def url_secrets(url: str) -> tuple[str, ...]:
+    """Return what :func:`redacted_url` hides of *url*: passwords and secret parameters, as written and decoded."""
+    found = [match[2] for match in _SECRET_PARAMETER.finditer(url)]
+    for start, end in _user_info(url):
+        user, *password = re.split("[:/]", url[start : end - 1], maxsplit=1)
+        found += password or ([user] if len(user) >= _TOKEN else [])
+    return tuple(dict.fromkeys(form for secret in found if secret for form in (secret, unquote(secret))))
+
+
+def blanked(message: str, secrets: Iterable[str]) -> str:
+    """Return *message* with each of *secrets* replaced by ``***``; a short one only where it stands alone."""
+    for secret in sorted({each for each in secrets if each.strip()}, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            message = message.replace(secret, "***")
+        else:
+            message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", message)
+    return message
 
 
 def redacted(message: str) -> str:
     """Return *message* with the secrets of every URL in it replaced by ``***``."""
     return re.sub(r"\S+", lambda word: redacted_url(word[0]) if "://" in word[0] else word[0], message)
+
+
+def _user_info(url: str) -> Iterator[tuple[int, int]]:
+    """Yield where the user info of each URL in *url* starts and ends, its ``@`` included."""
+    place = 0
+    while (scheme := _URL.search(url, place)) is not None:
+        place = scheme.end()
+        end = _user_info_end(url[place:])
+        if end:
+            yield place, place + end
+            place += end
+
+
+def _user_info_end(rest: str) -> int:
+    """Return the length of the user info at the start of *rest*, what follows ``://``; 0 when there is none."""
+    if "@" not in rest or rest[0] in "/?#":
+        return 0
+    last = rest.rfind("@") + 1
+    query = _QUERY.search(rest)
+    region = rest if query is None else rest[: query.start()]
+    end = region.rfind("@") + 1
+    authority = _authority(rest)
+    if "@" not in authority and ":" not in authority:
+        # A host and a path, or "user/password@host" as Oracle's tools write it.
+        is_host = "." in authority or authority == "localhost" or rest[len(authority) :].startswith("/@")
+        return 0 if is_host else end
+    # What is left must begin with hosts, or else a query that ends the password early was none.  A port is one only
+    # where no "@" follows it before the query: "u:123/45@host" has a password.
+    return end if _HOSTS.fullmatch(_authority(rest[end:])) else last
+
+
+def _authority(rest: str) -> str:
+    end = _AUTHORITY_END.search(rest)
+    return rest if end is None else rest[: end.start()]
+
+
+def shown(value: object) -> str:
+    """Return *value* as an error message shows it: its ``repr``, cut to 60 characters."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python prints
+        text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else type(value).__name__
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -12,9 +12,12 @@ from typing import Any
 
 import attrs
 
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, shown
 from powerctx_core.types import (
     SCOPE_ID_BYTES,
+    SHORT_TEXT_BYTES,
+    TAG_BYTES,
+    TAG_COUNT,
     Address,
     AdmissionCounts,
     Filters,
@@ -49,9 +52,11 @@ SEARCH_TYPES = ("auto", "fts", "vector", "hybrid")
 TIME_FIELDS = ("created", "updated", "event")
 
 
-def _whole(field: str, value: object, low: int, high: int) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high):
-        raise InvalidRequest(f"{field} is {value!r}; it must be a whole number from {low} to {high}.", field=field)
+def _whole(field: str, value: object, low: int, high: int, *, optional: bool = True) -> None:
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidRequest(f"{field} is {shown(value)}; it must be a whole number from {low} to {high}.", field=field)
 
 
 def _query(value: object) -> None:
@@ -141,9 +146,7 @@ class PrepareRequest:
         _whole("max_bytes", self.max_bytes, MIN_BYTES, MAX_BYTES)
         _whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
         _whole("max_chars", self.max_chars, MIN_BYTES // 4, MAX_BYTES)
-        if self.max_items is None:
-            raise InvalidRequest(f"max_items must be a whole number from 1 to {MAX_ITEMS}.", field="max_items")
-        _whole("max_items", self.max_items, 1, MAX_ITEMS)
+        _whole("max_items", self.max_items, 1, MAX_ITEMS, optional=False)
         if self.max_bytes is None and self.max_tokens is None and self.max_chars is None:
             object.__setattr__(self, "max_bytes", DEFAULT_MAX_BYTES)
 
@@ -188,11 +191,13 @@ class FindRequest:
             raise InvalidRequest(
                 f"search_type {self.search_type!r} is not one of {', '.join(SEARCH_TYPES)}.", field="search_type"
             )
-        _whole("limit", self.limit, 1, FIND_LIMIT_MAX)
-        object.__setattr__(self, "tags", _names("tags", self.tags))
+        _whole("limit", self.limit, 1, FIND_LIMIT_MAX, optional=False)
+        object.__setattr__(self, "tags", _names("tags", self.tags, limit=TAG_COUNT))
+        for tag in self.tags:
+            check_identifier("tags", tag, TAG_BYTES)
         for field in ("since", "until"):
             value = getattr(self, field)
-            if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+            if value is not None and (not isinstance(value, datetime) or value.utcoffset() is None):
                 raise InvalidRequest(f"{field} must be a date and time with a zone.", field=field)
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise InvalidRequest("since must be before until.", field="since")
@@ -200,8 +205,8 @@ class FindRequest:
             raise InvalidRequest(
                 f"time_field {self.time_field!r} is not one of {', '.join(TIME_FIELDS)}.", field="time_field"
             )
-        if self.category is not None and (not isinstance(self.category, str) or not self.category):
-            raise InvalidRequest("category must be a non-empty string.", field="category")
+        if self.category is not None:
+            check_identifier("category", self.category, SHORT_TEXT_BYTES)
         _named("policy", self.policy, optional=True)
 
     @property

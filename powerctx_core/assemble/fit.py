@@ -152,7 +152,9 @@ def plan(
     for candidate in candidates:
         identity = (candidate.address, repr(sorted(candidate.evidence.items())) if candidate.evidence else "")
         family = candidate.address.family
-        if identity in seen:
+        known = len(seen)
+        seen.add(identity)
+        if len(seen) == known:
             omitted["duplicate"] += 1
         elif not candidate.text or candidate.text.isspace():
             omitted["blank"] += 1
@@ -169,7 +171,6 @@ def plan(
                 fitting.charge(outcome.piece)
                 if family in family_items:
                     family_items[family] -= 1
-        seen.add(identity)
     found = Plan(opening=opening, entries=tuple(entries), closing=closing, omitted=dict(sorted(omitted.items())))
     _check(found, meters)
     return found
@@ -180,7 +181,10 @@ def _entry(candidate: Candidate, budget: Budget, fitting: _Fitting, ordinal: int
     body = candidate.text
     capped = candidate.body_bytes > budget.item_bytes or candidate.body_bytes > utf8_bytes(body)
     if capped:
-        body = cut_to_bytes(body, budget.item_bytes)
+        # What is shown of a body that is cut starts with its first word.
+        body = cut_to_bytes(body.lstrip(), budget.item_bytes)
+        if not body:
+            return "blank"
     # Escaping only lengthens, so a body that is too long as it is need not be rendered to know that it does not fit.
     if all(left >= 0 for left in fitting.left):
         if not any(
@@ -191,7 +195,7 @@ def _entry(candidate: Candidate, budget: Budget, fitting: _Fitting, ordinal: int
             if fitting.fits(piece):
                 return Entry(candidate=candidate, piece=piece, cut=capped)
         if utf8_bytes(body) >= MIN_CUT_BYTES:
-            shorter = fitting.cut_piece(candidate, body, ordinal)
+            shorter = fitting.cut_piece(candidate, body.lstrip(), ordinal)
             if shorter is not None:
                 return Entry(candidate=candidate, piece=shorter, cut=True)
     return "below_min_bytes" if utf8_bytes(body) < MIN_CUT_BYTES else "no_fitting_truncation"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 
+from powerctx_core.errors import redacted
 from powerctx_core.ports import Embedder, EmbedRequest
 from powerctx_core.types import Deadline, EmbeddingProfile
 from powerctx_core.vectors import check_vector
@@ -121,4 +122,4 @@ class QueryEmbeddings:
         with self._lock:
             if self.fallback == "none":
                 self.fallback = fallback
-                self.reason = reason
+                self.reason = redacted(reason)

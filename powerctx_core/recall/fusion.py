@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from powerctx_core.recall.policy import RecallPolicy
-from powerctx_core.recall.ranking import Scorer
-from powerctx_core.types import Address, Admission, Hit, Key, Pool, RawCandidate
+from powerctx_core.recall.ranking import Scorer, idf
+from powerctx_core.types import QUERY_TERMS, Address, Admission, Hit, Key, Pool, QueryTerms, RawCandidate
 
 __all__ = ["deal", "fuse", "interleave", "merge"]
 
@@ -21,7 +21,12 @@ def address_key(address: Address) -> tuple[str, str, str, int]:
 
 
 def fuse(
-    pool: Pool, admission: Admission, policy: RecallPolicy, weights: Mapping[str, float] | None = None
+    pool: Pool,
+    admission: Admission,
+    policy: RecallPolicy,
+    *,
+    weights: Mapping[str, float] | None = None,
+    query: QueryTerms | None = None,
 ) -> list[Hit]:
     """Return the admitted members of one pool, best first, ties by address.
 
@@ -30,7 +35,8 @@ def fuse(
     score is the sum over the weights.  Neighbours get *neighbour_weight* times the best score that brought them, and
     that share on top of a score of their own.
 
-    *weights* (channel -> weight) stand instead of the policy's, when given.
+    *weights* (channel -> weight) stand instead of the policy's, when given.  With *query*, the ``match`` of a hit
+    counts words of the query that nothing in the scope holds as missed.
     """
     given = policy.weights if weights is None else weights
     channels = {name: members for name, members in admission.ranked.items() if name != "neighbour"}
@@ -43,24 +49,43 @@ def fuse(
     if policy.neighbour_weight > 0.0 and admission.ranked.get("neighbour"):
         scores = _with_neighbours(scores, admission.ranked["neighbour"], pool, policy.neighbour_weight)
     scorer = Scorer(pool.statistics)
+    known = _known(query, scorer, pool)
     hits = [
         Hit(
             candidate=(candidate := pool.candidates[key]),
             score=score,
-            match=_match(candidate, admission.shares.get(key), scorer, pool),
+            match=_match(candidate, admission.shares.get(key), scorer, pool, known),
             channels=tuple(found_by.get(key, ())),
             relevance=candidate.cosine,
         )
         for key, score in scores.items()
     ]
-    hits.sort(key=lambda hit: (-hit.score, address_key(hit.address)))
+    hits.sort(key=_order)
     return hits
 
 
-def _match(candidate: RawCandidate, share: float | None, scorer: Scorer, pool: Pool) -> float:
-    """Return the strength of evidence: the share of the query's idf mass held, or the relevance, whichever is more."""
+def _order(hit: Hit) -> tuple[float, str, str, str, int]:
+    """Sort key of a hit: the best score first, then its address."""
+    address = hit.candidate.address
+    return (-hit.score, address.scope_id, address.family, address.artifact_id, address.revision)
+
+
+def _known(query: QueryTerms | None, scorer: Scorer, pool: Pool) -> float:
+    """Return the share of the query's mass that occurs in the scope at all.
+
+    Words that nothing holds weigh as the rarest there are; n-grams are left out: most of a question's never occur.
+    """
+    if query is None or not scorer.mass:
+        return 1.0
+    absent = len(query.units - scorer.weights.keys())
+    return scorer.mass / (scorer.mass + min(absent, QUERY_TERMS) * idf(max(1, pool.statistics.items), 0))
+
+
+def _match(candidate: RawCandidate, share: float | None, scorer: Scorer, pool: Pool, known: float) -> float:
+    """Return the strength of evidence: the share of the query's mass held, or the relevance, whichever is more."""
     if share is None:
         share = scorer.score(candidate.matched, candidate.length)[1] / scorer.mass if scorer.mass else 0.0
+    share *= known
     if candidate.cosine is None or pool.profile is None:
         return share
     return max(share, pool.profile.relevance(candidate.cosine))
@@ -121,8 +146,11 @@ def deal(groups: Sequence[Sequence[Hit]], ceiling: int) -> list[list[Hit]]:
 
 
 def merge(groups: Iterable[Iterable[Hit]]) -> list[Hit]:
-    """Return the hits of all groups by fused score, ties by address."""
-    return sorted((hit for group in groups for hit in group), key=lambda hit: (-hit.score, address_key(hit.address)))
+    """Return the hits of all groups by fused score, ties by address; each group is in that order."""
+    filled = [hits for hits in map(list, groups) if hits]
+    if len(filled) == 1:
+        return filled[0]
+    return sorted(chain.from_iterable(filled), key=_order)
 
 
 def interleave(families: Mapping[str, Sequence[Sequence[Hit]]]) -> list[Hit]:

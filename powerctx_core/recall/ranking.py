@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import fsum, log
-from operator import itemgetter
 
 from powerctx_core.types import LexicalHit, LexicalStatistics
 
@@ -62,6 +61,7 @@ def rank(hits: Iterable[LexicalHit], statistics: LexicalStatistics, k: int) -> l
     Linear in the number of hits times the terms of the query.
     """
     score = Scorer(statistics).score
+    # Keys are distinct, so that the hits themselves are never compared.
     scored = [(-score(hit.matched, hit.length)[0], hit.artifact_id, hit.key, hit) for hit in hits]
-    scored.sort(key=itemgetter(0, 1, 2))
+    scored.sort()
     return [hit for _, _, _, hit in scored[:k]]

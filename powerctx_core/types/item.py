@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, shown
 from powerctx_core.types.address import (
     ARTIFACT_ID_BYTES,
     SCOPE_ID_BYTES,
@@ -90,6 +90,23 @@ def _deeper(value: object, levels: int) -> bool:
             for child in (container.values() if isinstance(container, dict) else container)
         ]
     return any(isinstance(value, dict | list) for value in layer)
+
+
+def _odd_key(value: object) -> object:
+    """Return a key that is no string, of the mappings in *value*, or ``None``."""
+    layer: list[object] = [value]
+    for _ in range(META_DEPTH):
+        below: list[object] = []
+        for container in layer:
+            if isinstance(container, Mapping):
+                for key, child in container.items():
+                    if not isinstance(key, str):
+                        return repr(key) if key is None else key
+                    below.append(child)
+            elif isinstance(container, list | tuple):
+                below += container
+        layer = below
+    return None
 
 
 @attrs.frozen(kw_only=True)
@@ -170,17 +187,20 @@ class Item:
         if position is not None and (
             isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < 1 << 62
         ):
-            raise InvalidRequest(f"position {position!r} must be a whole number from 0 up.", field="position")
+            raise InvalidRequest(f"position {shown(position)} must be a whole number from 0 up.", field="position")
         if confidence is not None and (
             isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 <= confidence <= 1
         ):
-            raise InvalidRequest(f"confidence {confidence!r} must be a number from 0 to 1.", field="confidence")
+            raise InvalidRequest(f"confidence {shown(confidence)} must be a number from 0 to 1.", field="confidence")
         if self.layer is not None and self.layer not in LAYERS:
             raise InvalidRequest(f"layer {self.layer!r} is not one of {', '.join(LAYERS)}.", field="layer")
 
     def _check_meta(self) -> None:
         if not isinstance(self.meta, Mapping):
             raise InvalidRequest(f"meta must be a JSON object, not {type(self.meta).__name__}.", field="meta")
+        odd = _odd_key(self.meta)
+        if odd is not None:
+            raise InvalidRequest(f"meta has the key {shown(odd)}; keys must be strings.", field="meta")
         try:
             encoded = json.dumps(dict(self.meta), ensure_ascii=False, allow_nan=False)
             # A parsed copy: later changes of the caller's own dict must not reach into a frozen value.

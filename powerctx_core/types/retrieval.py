@@ -99,13 +99,15 @@ class LexicalStatistics:
 class LexicalHit:
     """A member of the lexical channel: which query terms it holds, how often, and its length in terms.
 
-    The artifact id breaks ties in rank, before any details are fetched.
+    The artifact id breaks ties in rank, before any details are fetched.  An item that is not *threaded* has no
+    neighbours to ask for.
     """
 
     key: Key
     artifact_id: str
     matched: Mapping[str, int]
     length: int
+    threaded: bool = True
 
 
 @attrs.frozen(kw_only=True)

@@ -66,6 +66,7 @@ def test_defaults(read):
         "recall.item_bytes",
         "retrieval.default_search_type",
         "retrieval.embedding_timeout_s",
+        "retrieval.write_embedding_timeout_s",
     ] == [name for name, _, _ in show(effective)]
 
 
@@ -142,7 +143,7 @@ def test_empty_store_variable_is_unset(read):
         ("[recall]\nitem_bytes = 1.9", "$.recall.item_bytes in FILE: must be a whole number, not 1.9."),
         ("[recall]\nitem_bytes = '200'", "$.recall.item_bytes in FILE: must be a whole number, not '200'."),
         ("[recall]\nitem_bytes = true", "$.recall.item_bytes in FILE: must be a whole number, not True."),
-        ("[recall]\nitem_bytes = 3", "$.recall.item_bytes in FILE: must be from 64 to 32768, not 3."),
+        ("[recall]\nitem_bytes = 3", "$.recall.item_bytes in FILE: must be from 64 to 4096, not 3."),
         ("[recall]\nfamilies = 'memory'", "$.recall.families in FILE: must be a list, not 'memory'."),
         ("[recall]\nfamilies = ['a', 3]", "$.recall.families[1] in FILE: must be a string, not 3."),
         ("recall = 'x'", "$.recall in FILE: must be a mapping, not 'x'."),

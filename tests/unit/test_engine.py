@@ -204,6 +204,85 @@ def test_a_bad_parameter_is_one_clear_sentence(ctx: powerctx.Context, parameters
     assert "\n" not in str(caught.value)
 
 
+def test_filters_hold_for_neighbours_too(ctx: powerctx.Context) -> None:
+    """An item that the filters exclude does not come back as the neighbour of one that they admit."""
+    common = {"scope_id": "f", "thread": "t"}
+    ctx.put(
+        [
+            Item(text="before", position=0, tags=("private",), category="hr", artifact_id="m0", **common),
+            Item(text="sqlite database", position=1, tags=("public",), category="it", artifact_id="m1", **common),
+            Item(text="after", position=2, tags=("private",), category="hr", artifact_id="m2", **common),
+        ]
+    )
+
+    def found(**filters: Any) -> set[str]:
+        return {hit.address.artifact_id for hit in ctx.find("sqlite database", scope_id="f", **filters).hits}
+
+    assert found() == {"m0", "m1", "m2"}
+    assert found(tags=["public"]) == {"m1"}
+    assert found(category="it") == {"m1"}
+
+
+def test_a_body_that_starts_with_white_space_shows_its_words(ctx: powerctx.Context) -> None:
+    """Leading blanks never use up what may be shown; a body that is blank as far as it can be shown takes no place."""
+    ctx.put([Item(scope_id="w", text="\n" * 1990 + "hello database " + "x" * 100, artifact_id="near")])
+    ctx.put([Item(scope_id="v", text=" " * 5000 + "hello database")])
+
+    near = ctx.prepare("database", scope_id="w")
+    far = ctx.prepare("database", scope_id="v")
+
+    assert "hello database" in (near.content or "")
+    assert (far.diagnostics.outcome, dict(far.diagnostics.omitted)) == ("below_threshold", {"blank": 1})
+
+
+def test_match_counts_words_that_nothing_holds(ctx: powerctx.Context) -> None:
+    """One of nine words is weak evidence, even when it is the only one that occurs at all."""
+    ctx.put([Item(scope_id="b", text="A blue door.")])
+
+    whole = ctx.find("blue door", scope_id="b").hits[0].match
+    part = ctx.find("purple elephants juggling blue bananas under volcanic moonlight", scope_id="b").hits[0].match
+
+    assert whole == 1.0
+    assert part < 0.2
+
+
+def test_find_reaches_as_far_as_its_limit(ctx: powerctx.Context) -> None:
+    """A list is not cut by a policy's ceiling for packs."""
+    ctx.put([Item(scope_id="many", text=f"needle number{n}") for n in range(200)])
+
+    for policy in ("powerctx.recall.v1", "powercontext.recall.v2"):
+        assert len(ctx.find("needle", scope_id="many", limit=150, policy=policy).hits) == 150
+
+
+_MISUSES: dict[str, tuple[Any, str]] = {
+    "limit None": (lambda ctx: ctx.find("x", scope_id="s", limit=None), "limit"),
+    "limit of 5001 digits": (lambda ctx: ctx.find("x", scope_id="s", limit=10**5000), "limit"),
+    "position of 5001 digits": (lambda ctx: Item(scope_id="s", text="x", position=10**5000), "position"),
+    "confidence of 5001 digits": (lambda ctx: Item(scope_id="s", text="x", confidence=10**5000), "confidence"),
+    "surrogate tag": (lambda ctx: ctx.find("x", scope_id="s", tags=["\udcff"]), "surrogate"),
+    "65 tags": (lambda ctx: ctx.find("x", scope_id="s", tags=[f"t{n}" for n in range(65)]), "at most 64"),
+    "surrogate category": (lambda ctx: ctx.find("x", scope_id="s", category="\udcff"), "surrogate"),
+    "unknown search type": (lambda ctx: ctx.find("x", scope_id="s", search_type="magic"), "auto, fts, vector, hybrid"),
+    "put None": (lambda ctx: ctx.put(None), "items must be a list"),
+    "put one item": (lambda ctx: ctx.put(Item(scope_id="s", text="x")), "items must be a list"),
+    "put text": (lambda ctx: ctx.put(["x"]), "Item values"),
+    "retire a number": (lambda ctx: ctx.retire(1), "uris must be a list"),
+    "retire numbers": (lambda ctx: ctx.retire([1]), "not a powerctx URI"),
+    "get nonsense": (lambda ctx: ctx.get("nonsense"), "not a powerctx URI"),
+    "get a surrogate": (lambda ctx: ctx.get(powerctx.Address("s\ud800", "memory", "a", 1)), "no address"),
+    "get a revision of text": (lambda ctx: ctx.get(powerctx.Address("s", "memory", "a", "x")), "not a powerctx URI"),  # type: ignore[arg-type]
+    "open nothing": (lambda ctx: powerctx.open(""), "name a store"),
+    "open a number": (lambda ctx: powerctx.open(1), "name a store"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize(("call", "part"), _MISUSES.values(), ids=_MISUSES)
+def test_misuse_is_an_invalid_request(ctx: powerctx.Context, call: Any, part: str) -> None:
+    """Whatever is passed, the error is ours and says what is wrong."""
+    with pytest.raises(powerctx.InvalidRequest, match=part):
+        call(ctx)
+
+
 class _Wrong:
     """Changes what the stored family returns."""
 
@@ -229,6 +308,15 @@ def _raise(pool: Pool, request: Any) -> Pool:
     raise RuntimeError("boom")
 
 
+def _exit(pool: Pool, request: Any) -> Pool:
+    raise SystemExit(0)
+
+
+def _with_first(pool: Pool, **changes: Any) -> Pool:
+    key, raw = next(iter(pool.candidates.items()))
+    return attrs.evolve(pool, candidates={**pool.candidates, key: attrs.evolve(raw, **changes)})
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -237,8 +325,24 @@ def _raise(pool: Pool, request: Any) -> Pool:
         lambda pool, request: attrs.evolve(pool, family="memory"),
         lambda pool, request: attrs.evolve(pool, channels={"fts": (10**9,)}),
         lambda pool, request: None,
+        _exit,
+        lambda pool, request: attrs.evolve(pool, mode="magic"),
+        lambda pool, request: _with_first(pool, evidence={"ref": [1]}),
+        lambda pool, request: _with_first(pool, address=powerctx.Address("s", "wrong", "a", 0)),
+        lambda pool, request: _with_first(pool, address=powerctx.Address("other", "wrong", "a", 1)),
     ],
-    ids=["raises", "another scope", "another family", "unknown member", "no pool"],
+    ids=[
+        "raises",
+        "another scope",
+        "another family",
+        "unknown member",
+        "no pool",
+        "exits",
+        "unknown mode",
+        "undeclared evidence",
+        "revision 0",
+        "member of another scope",
+    ],
 )
 def test_a_broken_family_is_named_and_never_repaired(change: Any) -> None:
     """The call fails with the family's name and its provider; other families are not affected by its presence."""
@@ -329,6 +433,26 @@ def test_a_renderer_that_breaks_its_promise_gives_no_pack() -> None:
         context.put([Item(scope_id="s", text="alpha")])
         with pytest.raises(powerctx.PlanInvariantError, match="newline"):
             context.prepare("alpha", scope_id="s", renderer="forgetful")
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), ValueError("boom"), KeyError()])
+def test_a_renderer_that_fails_is_named(error: BaseException) -> None:
+    """Nothing that a renderer raises ends the process or passes as something else."""
+
+    class Failing(_Forgetful):
+        def escape(self, text: str) -> str:
+            raise error
+
+    class Plugin:
+        @staticmethod
+        @hookimpl
+        def powerctx_renderers() -> list[RendererSpec]:
+            return [RendererSpec(name="failing", factory=lambda settings: Failing())]
+
+    with _open(Plugin()) as context:
+        context.put([Item(scope_id="s", text="alpha")])
+        with pytest.raises(powerctx.PlanInvariantError, match="failing"):
+            context.prepare("alpha", scope_id="s", renderer="failing")
 
 
 def test_sinks_named_in_settings_see_diagnostics() -> None:

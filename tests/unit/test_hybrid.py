@@ -223,6 +223,49 @@ def test_a_failure_while_writing_keeps_the_items(url: str, caplog: pytest.LogCap
         assert {"ship", "chuan"} == set(_ids(context.prepare("sea", scope_id="s")))
 
 
+def test_one_bad_vector_does_not_cost_the_others(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """What cannot be embedded stays without a vector and is named; everything else has one."""
+
+    class OneBad(Topics):
+        def _vector(self, text: str) -> bytes:
+            return struct.pack("<3f", math.nan, 0.0, 0.0) if "ship" in text else super()._vector(text)
+
+    with _open(OneBad(), url) as context:
+        context.put(_ITEMS)
+        index = context.store.vectors
+        assert index is not None
+        assert index.count() == 2
+        assert list(context.embed()) == [2]
+        assert "1 texts stay without vectors" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [None, [], SystemExit(2), RuntimeError("key=sk-1")], ids=repr)
+def test_embedding_what_is_stored_says_why_it_fails(url: str, answer: Any) -> None:
+    """An embedder that gives nothing, raises or exits is a capability error of ``embed``."""
+    embedder = Topics()
+    with _open(embedder, url) as context:
+        context.put(_ITEMS, embed=False)
+
+        def embed(request: EmbedRequest) -> Any:
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        embedder.embed = embed  # type: ignore[method-assign]
+        with pytest.raises(CapabilityError, match="The embedder"):
+            list(context.embed())
+
+
+def test_an_embedder_that_hangs_does_not_hold_writing_for_ever(url: str) -> None:
+    """``put`` stores the items and gives up on their vectors after ``retrieval.write_embedding_timeout_s``."""
+    gate = threading.Event()
+    embedder = Topics()
+    embedder.embed = lambda request: gate.wait(30)  # type: ignore[assignment,method-assign,return-value]
+    with _open(embedder, url, retrieval={"write_embedding_timeout_s": 0.02}) as context:
+        assert [result.outcome for result in context.put(_ITEMS)] == ["created"] * 4
+    gate.set()
+
+
 def test_another_model_is_told_in_words(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Words go on with a warning; asking for vectors names both models and the way out; a rebuild settles it."""
     url = f"sqlite:///{tmp_path / 'models.db'}"

@@ -55,7 +55,8 @@ def test_every_question_is_answered_within_its_budget(context: powerctx.Context,
 
 def test_most_questions_find_their_evidence(context: powerctx.Context) -> None:
     """By words and neighbours alone, 8 items hold evidence of 17 questions; two answers stand in turns that share no
-    word with the question, one is in the other language."""
+    word with the question, one is in the other language.
+    """
     found = 0
     for question in QUESTIONS:
         prepared = context.prepare(str(question["text"]), scope_id=str(question["scope"]))

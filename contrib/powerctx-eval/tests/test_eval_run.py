@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import powerctx_core as powerctx
 import pytest
-from powerctx_core import InvalidRequest, RendererSpec, hookimpl
-
 from powerctx_eval.arms import PRESETS, Plan, budget
 from powerctx_eval.run import broken, run
+
+import powerctx_core as powerctx
+from powerctx_core import InvalidRequest, RendererSpec, hookimpl
 
 OURS, COMPATIBLE = "powerctx.recall.v1", "powercontext.recall.v2"
 
