@@ -97,6 +97,15 @@ def _scopes(scope_id: object, references: Any) -> tuple[str, ...]:
     return tuple(name for name in names if name != scope_id)
 
 
+def _families(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    names = _names("families", value)
+    if not names:
+        raise InvalidRequest("families is empty; name at least one or leave it out.", field="families")
+    return names
+
+
 def _named(field: str, value: object, *, optional: bool = False) -> None:
     if value is None and optional:
         return
@@ -137,10 +146,7 @@ class PrepareRequest:
     def __attrs_post_init__(self) -> None:
         _query(self.query)
         object.__setattr__(self, "references", _scopes(self.scope_id, self.references))
-        if self.families is not None:
-            object.__setattr__(self, "families", _names("families", self.families))
-            if not self.families:
-                raise InvalidRequest("families is empty; name at least one or leave it out.", field="families")
+        object.__setattr__(self, "families", _families(self.families))
         _named("renderer", self.renderer)
         _named("policy", self.policy, optional=True)
         _whole("max_bytes", self.max_bytes, MIN_BYTES, MAX_BYTES)
@@ -183,10 +189,7 @@ class FindRequest:
     def __attrs_post_init__(self) -> None:
         _query(self.query)
         object.__setattr__(self, "references", _scopes(self.scope_id, self.references))
-        if self.families is not None:
-            object.__setattr__(self, "families", _names("families", self.families))
-            if not self.families:
-                raise InvalidRequest("families is empty; name at least one or leave it out.", field="families")
+        object.__setattr__(self, "families", _families(self.families))
         if self.search_type is not None and self.search_type not in SEARCH_TYPES:
             raise InvalidRequest(
                 f"search_type {self.search_type!r} is not one of {', '.join(SEARCH_TYPES)}.", field="search_type"
