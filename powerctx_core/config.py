@@ -137,7 +137,7 @@ class Settings:
 
     store: str | None = attrs.field(default=None, repr=_show_url)
     plugins: tuple[str, ...] | None = None
-    embedder: str | None = attrs.field(default=None)
+    embedder: str | None = None
     sinks: tuple[str, ...] = ()
     tokens: TokenSettings = TokenSettings()
     recall: RecallSettings = RecallSettings()
@@ -146,9 +146,8 @@ class Settings:
     origins: Mapping[str, str] = attrs.field(default=_EMPTY, repr=False, eq=False, metadata={HIDDEN: True})
 
     @store.validator
-    @embedder.validator
-    def _check_given(self, attribute: attrs.Attribute[str | None], value: str | None) -> None:
-        if value is not None and not value.strip():
+    def _check_store(self, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+        if isinstance(value, str) and not value.strip():  # else the default would be taken in silence
             raise ValueError("is empty; leave it out instead", attribute)
 
 

@@ -16,7 +16,7 @@ import attrs
 import pluggy
 
 from powerctx_core import hookspecs
-from powerctx_core.errors import PluginError, redacted
+from powerctx_core.errors import PluginError, blanked, redacted
 from powerctx_core.hookspecs import API, GROUP, HOOKS
 from powerctx_core.ports import Capability
 from powerctx_core.records import FamilySpec, StoreSpec
@@ -206,11 +206,11 @@ def _failed(who: _Found, error: BaseException, *, reason: str, state: str = "fai
     )
 
 
-def cause(error: BaseException) -> str:
-    """Return one line, without secrets, that says what was raised."""
+def cause(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    """Return one line that says what was raised, without secrets: those of URLs in it, and the given ones."""
     if isinstance(error, SystemExit):
-        return f"it called sys.exit({error.code!r})"
-    lines = str(error).strip().splitlines()
+        return blanked(f"it called sys.exit({error.code!r})", secrets)
+    lines = blanked(str(error), secrets).strip().splitlines()
     text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     text = redacted(text)
     return text if len(text) <= 300 else text[:299] + "…"

@@ -85,7 +85,8 @@ _TOKEN = 16
 _URL = re.compile(r"://")
 _AUTHORITY_END = re.compile(r"[/?#\s]")
 _QUERY = re.compile(r"\?[\w.~-]+=")
-_HOSTS = re.compile(r"(?:\[[^\]\s]*\]|[^:@\s,]*)(?::\d*)?(?:,(?:\[[^\]\s]*\]|[^:@\s,]*)(?::\d*)?)*")
+_HOST = r"(?:\[[\w:.%]+\]|[\w.%-]+)(?::\d+)?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*(?=[/?#\s]|\Z)|(?=/|\Z)")
 _SECRET_PARAMETER = re.compile(
     r"(?i)([?&;#](?:[^=&;#\s]*(?:pass|pwd|token|secret|key|auth|credential|bearer|private)[^=&;#\s]*"
     r"|(?:[^=&;#\s]*[-_.])?sig(?:nature)?)=)((?:[^&;\s]|;(?![\w.~-]+=))*)"
@@ -157,7 +158,7 @@ def _user_info_end(rest: str) -> int:
         return 0 if is_host else end
     # What is left must begin with hosts, or else a query that ends the password early was none.  A port is one only
     # where no "@" follows it before the query: "u:123/45@host" has a password.
-    return end if _HOSTS.fullmatch(_authority(rest[end:])) else last
+    return end if _HOSTS.match(rest, end) else last
 
 
 def _authority(rest: str) -> str:

@@ -9,15 +9,14 @@ import importlib
 import logging
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, cast
-from urllib.parse import unquote, urlsplit
 
 import attrs
 
 from powerctx_core import builtin
-from powerctx_core.config import Settings, part_settings
+from powerctx_core.config import Settings, part_settings, secrets
 from powerctx_core.discovery import (
     Disabled,
     Failed,
@@ -37,8 +36,10 @@ from powerctx_core.errors import (
     PowerctxError,
     StoreError,
     StoreUnavailable,
+    blanked,
     redacted,
     redacted_url,
+    url_secrets,
 )
 from powerctx_core.ports import Store
 from powerctx_core.records import StoreSpec
@@ -257,7 +258,7 @@ class Host:
         return tuple(self._status(plugin) for plugin in self._plugins)
 
     def problems(self) -> tuple[str, ...]:
-        """Return one sentence for each clash, and for each table of settings that belongs to no installed part."""
+        """Return one sentence for each clash, and for each setting that belongs to or names no installed part."""
         clashes = [_clash(what, parts) for what, parts in self._clashes]
         known = {name for _, name in self._offered}
         unused = [
@@ -265,7 +266,28 @@ class Host:
             for name in self.settings.parts
             if name not in known
         ]
-        return (*clashes, *unused)
+        return (*clashes, *unused, *self._unknown_names())
+
+    def _unknown_names(self) -> Iterator[str]:
+        """Give one sentence for each setting that names a part, or a policy, that is not there."""
+        from powerctx_core.recall.policy import POLICIES  # only a report needs it
+
+        settings, families = self.settings, self.names("powerctx_families")
+        embedder = () if settings.embedder is None else (settings.embedder,)
+        for setting, noun, given_names, there in (
+            ("embedder", "embedder", embedder, self.names("powerctx_embedders")),
+            ("sinks", "sink", settings.sinks, self.names("powerctx_sinks")),
+            ("tokens.estimator", "estimator", (settings.tokens.estimator,), self.names("powerctx_token_estimators")),
+            ("recall.families", "family", settings.recall.families, families),
+            ("recall.policy", "policy", (settings.recall.policy,), tuple(POLICIES)),
+            ("retrieval.vector_weights", "family", tuple(settings.retrieval.vector_weights), families),
+        ):
+            for name in given_names:
+                if name not in there:
+                    origin = settings.origins.get(setting)
+                    where = f" in {origin}" if origin else ""
+                    known = ", ".join(there) or "none"
+                    yield f"{setting}{where} names the {noun} {name!r}, which is not installed; installed: {known}."
 
     def check(self, name: str) -> tuple[PluginStatus, ...]:
         """Load everything of the plugin *name* (entry point or distribution): its module, every factory, all settings.
@@ -365,17 +387,20 @@ class Host:
         factory = self._factory(part)
         if part.hook == "powerctx_commands":
             return factory
+        hidden = secrets(self.settings, part.record.name)
         try:
             value = factory(*arguments, self._settings(part))
             check_part(part.hook, value)
-        except (PluginError, ConfigError, CapabilityError, StoreError):
+        except (PluginError, ConfigError, CapabilityError, StoreError) as error:
+            _blank(error, hidden)
             raise
         except InvalidRequest as error:
             if part.hook == "powerctx_stores":  # the URL is the caller's
+                _blank(error, hidden)
                 raise
-            raise _broken(part, "could not be made", error) from error
+            raise _broken(part, "could not be made", error, hidden) from error
         except (Exception, SystemExit) as error:
-            raise _broken(part, "could not be made", error) from error
+            raise _broken(part, "could not be made", error, hidden) from error
         with self._lock:
             if not self._closed:
                 self._made.append((part, value))
@@ -410,7 +435,9 @@ class Host:
         except ConfigError:
             raise
         except Exception as error:
-            raise _broken(part, "has settings that cannot be read", error) from error
+            raise _broken(
+                part, "has settings that cannot be read", error, secrets(self.settings, record.name)
+            ) from error
 
     def _status(self, plugin: Loaded | Failed | Disabled) -> PluginStatus:
         state, reason, records = plugin.state, plugin.reason, getattr(plugin, "records", {})
@@ -446,19 +473,18 @@ def _clash(what: str, parts: Sequence[_Part]) -> str:
 
 
 def _without_password(url: str, message: str) -> str:
-    """Return *message*, which may quote a driver, without the password of *url*."""
-    try:
-        password = urlsplit(url).password
-    except ValueError:
-        return redacted(message)
-    for secret in {password, unquote(password)} if password else ():
-        message = message.replace(secret, "***")
-    return redacted(message)
+    """Return *message*, which may quote a driver, without the secrets of *url*."""
+    return redacted(blanked(message.replace(url, redacted_url(url)), url_secrets(url)))
 
 
-def _broken(part: _Part, what: str, error: BaseException) -> PluginError:
+def _blank(error: PowerctxError, hidden: Iterable[str]) -> None:
+    """Take what a part was told in confidence out of its own message."""
+    error.args = tuple(blanked(each, hidden) if isinstance(each, str) else each for each in error.args)
+
+
+def _broken(part: _Part, what: str, error: BaseException, hidden: Iterable[str] = ()) -> PluginError:
     return PluginError(
-        f"The {part} ({part.hook}) {what}: {cause(error)}; run `powerctx check {part.owner.name}`, "
+        f"The {part} ({part.hook}) {what}: {cause(error, hidden)}; run `powerctx check {part.owner.name}`, "
         f"then upgrade or uninstall {part.owner.distribution}."
     )
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import attrs
 
-from powerctx_core.errors import StoreError
+from powerctx_core.errors import StoreError, StoreUnavailable, redacted_url
 from powerctx_core.memory_vectors import MemoryVectors
 from powerctx_core.ports import (
     FetchRequest,
@@ -49,6 +49,7 @@ from powerctx_core.types import (
 
 __all__ = ["MemoryStore"]
 
+_URL = "memory://"
 _SEQUENCE_BITS = 32
 """A key is ``shelf number << 32 | sequence``, so that a key alone leads to its shelf."""
 
@@ -446,13 +447,20 @@ class MemoryStore:
     """A :class:`powerctx_core.ports.Store` that keeps everything in this object and nothing anywhere else.
 
     Args:
-        url: ``memory://``, with or without a name.  The name is only a label: every open makes its own, empty store,
-            which nobody shares and which is gone after ``close``.
+        url: ``memory://`` and nothing else: every open makes its own, empty store, which nobody shares and which is
+            gone after ``close``.
         settings: has none.
+
+    Raises:
+        StoreUnavailable: *url* has a name or parameters.
     """
 
     def __init__(self, url: str, settings: NoSettings) -> None:  # noqa: ARG002 - the signature of every store factory
-        self._url = url
+        if url.lower() != _URL:
+            raise StoreUnavailable(
+                f"{redacted_url(url)} cannot be opened: {_URL} takes no name and no parameters, since every open makes "
+                f"its own, empty store; write {_URL}, or sqlite:///FILE for one that stays."
+            )
         self._catalogue = MemoryCatalogue()
         self._vectors = MemoryVectors(self._catalogue)
 
@@ -473,8 +481,8 @@ class MemoryStore:
                 partitions = snapshot.partitions()
                 facts = {"items": str(sum(partitions.values())), "partitions": str(len(partitions))}
         except StoreError as error:
-            return StoreStatus(location=self._url, facts={}, problems=(str(error),))
-        return StoreStatus(location=self._url, facts=facts)
+            return StoreStatus(location=_URL, facts={}, problems=(str(error),))
+        return StoreStatus(location=_URL, facts=facts)
 
     def close(self) -> None:
         """Drop everything; further calls do nothing."""

@@ -23,7 +23,10 @@ def config() -> None:
 @common
 @click.pass_obj
 def show(invocation: Invocation, /) -> None:
-    """Print every effective value and where it came from; secrets are masked."""
+    """Print every effective value and where it came from; secrets are masked.
+
+    What names no installed part is noted on standard error.
+    """
     from powerctx_core.config import show as rows
 
     values = rows(invocation.effective())
@@ -31,6 +34,8 @@ def show(invocation: Invocation, /) -> None:
         output.emit_json({name: {"value": value, "origin": origin} for name, value, origin in values})
     else:
         output.table(("setting", "value", "from"), values)
+    for problem in invocation.host().problems():
+        output.note(problem)
 
 
 @config.command(epilog=examples("powerctx config path"))

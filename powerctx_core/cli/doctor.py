@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import attrs
 import click
 
 from powerctx_core.cli import output
@@ -16,6 +17,7 @@ from powerctx_core.cli.progress import Bar
 from powerctx_core.errors import PowerctxError, redacted_url
 
 if TYPE_CHECKING:
+    from powerctx_core.config import Settings
     from powerctx_core.context import Context
 
 __all__ = ["doctor", "index"]
@@ -42,7 +44,9 @@ def doctor(invocation: Invocation, /) -> None:
         if status.state not in ("ok", "disabled")
     ]
     problems += host.problems()
-    _store(invocation, facts, problems)
+    known = settings.embedder is None or settings.embedder in host.names("powerctx_embedders")
+    # An embedder that is not there is a problem by now, and must not hide what the store says.
+    _store(settings if known else attrs.evolve(settings, embedder=None), facts, problems)
     _disk(url, facts, problems)
     if invocation.json:
         output.emit_json({"facts": facts, "problems": problems})
@@ -56,10 +60,12 @@ def doctor(invocation: Invocation, /) -> None:
         output.emit("all is well")
 
 
-def _store(invocation: Invocation, facts: dict[str, str], problems: list[str]) -> None:
+def _store(settings: Settings, facts: dict[str, str], problems: list[str]) -> None:
     """Add what the store says of itself; one that cannot be opened is a problem, not an end."""
+    from powerctx_core import context
+
     try:
-        with invocation.open() as ctx:
+        with context.open(settings=settings) as ctx:
             status = ctx.status()
             partitions = ctx.partitions()
             facts |= _embedding(ctx, problems)

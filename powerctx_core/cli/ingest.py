@@ -13,7 +13,7 @@ import click
 from powerctx_core.cli import output
 from powerctx_core.cli.options import Invocation, common, examples
 from powerctx_core.cli.progress import Bar
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, PowerctxError
 
 if TYPE_CHECKING:
     from powerctx_core.context import Context
@@ -54,7 +54,7 @@ class Intake:
         self._batch = batch
         self._waiting: list[Item] = []
         self._characters = 0
-        self._documents: list[tuple[str, str, str, int]] = []
+        self._documents: list[tuple[str, str, str, int, bool]] = []
 
     def add(self, item: Item) -> None:
         """Take an item; it is stored with its batch."""
@@ -90,24 +90,24 @@ class Intake:
         self.stored += len(results) - unchanged
         self.scopes.update(item.scope_id for item in items)
 
-    def document(self, last: Item, artifact_id: str, parts: int) -> None:
-        """Note that a document is read: one item (0 parts), or parts of which *last* is the last."""
-        self._documents.append((last.scope_id, last.family, artifact_id, parts))
+    def document(self, scope_id: str, family: str, artifact_id: str, *, parts: int, whole: bool) -> None:
+        """Note that a document was read: *whole* as one item, or split into *parts*; neither when it is empty."""
+        self._documents.append((scope_id, family, artifact_id, parts, whole))
 
     def retire_leftovers(self) -> None:
-        """Retire what an earlier, longer version of the documents left behind, or the other form of splitting."""
+        """Retire what an earlier version of the documents left behind: longer, not empty, or split the other way."""
         if not self._documents:
             return
 
-        def uri(document: tuple[str, str, str, int], part: int) -> str:
-            scope_id, family, artifact_id, _ = document
+        from powerctx_core.types import Address
+
+        def uri(document: tuple[str, str, str, int, bool], part: int) -> str:
+            scope_id, family, artifact_id, *_ = document
             name = f"{artifact_id}#{part}" if part else artifact_id
             return Address(scope_id, family, name, 1).stem
 
-        from powerctx_core.types import Address
-
-        split = [document for document in self._documents if document[3]]
-        self.retired += self._ctx.retire([uri(document, 0) for document in split]) if split else 0
+        no_items = [document for document in self._documents if not document[4]]
+        self.retired += self._ctx.retire([uri(document, 0) for document in no_items]) if no_items else 0
         more = self._ctx.retire([uri(document, document[3] + 1) for document in self._documents])
         self.retired += more
         if more:
@@ -193,13 +193,31 @@ def ingest(
                 progress=bar.advance,
             )
             intake = Intake(ctx, bar.note, batch, embed=not no_embed)
-            for bad in listing.bad:
-                intake.refuse(bad)
-            for source in listing.sources:
-                _take(intake, reader, source, families)
-            intake.flush()
-            intake.retire_leftovers()
-    _finish(invocation, intake, reader, listing)
+            failure = _take_all(intake, reader, listing, families)
+    _count(invocation, intake, reader, listing)
+    if failure is not None:
+        raise _cut_short(intake, failure) from failure
+    _finish(intake, listing)
+
+
+def _take_all(intake: Intake, reader: Reader, listing: Listing, families: frozenset[str]) -> PowerctxError | None:
+    """Store all sources; return what ended it early, if anything did.
+
+    Raises:
+        InvalidRequest: as :func:`_take`.
+    """
+    try:
+        for bad in listing.bad:
+            intake.refuse(bad)
+        for source in listing.sources:
+            _take(intake, reader, source, families)
+        intake.flush()
+        intake.retire_leftovers()
+    except InvalidRequest:
+        raise
+    except PowerctxError as error:
+        return error
+    return None
 
 
 def _take(intake: Intake, reader: Reader, source: Source, families: frozenset[str]) -> None:
@@ -215,6 +233,7 @@ def _take(intake: Intake, reader: Reader, source: Source, families: frozenset[st
     stdin = sys.stdin.buffer if source.path is None else None
     item: Item | None = None
     count = 0
+    empty, clean = reader.empty, True
     for entry in reader.read(source, stdin=stdin):
         if isinstance(entry, UnknownFamily):
             if len(unknown) < FAMILIES_SHOWN:
@@ -223,12 +242,18 @@ def _take(intake: Intake, reader: Reader, source: Source, families: frozenset[st
             continue
         elif isinstance(entry, BadLine):
             intake.refuse(entry)
+            clean = False
         else:
             item = entry
             count += 1
             intake.add(item)
-    if item is not None and source.kind != "records":
-        intake.document(item, source.artifact_id, count if reader.split else 0)
+    if source.kind != "records" and clean:
+        if item is not None:
+            parts = count if reader.split else 0
+            intake.document(item.scope_id, item.family, source.artifact_id, parts=parts, whole=not reader.split)
+        elif reader.empty > empty and reader.scope_id is not None:
+            family = reader.family or "memory"
+            intake.document(reader.scope_id, family, source.artifact_id, parts=0, whole=False)
     if unknown:
         intake.drop()
         target = "memory" if "memory" in families else next(iter(sorted(families)), "memory")
@@ -241,12 +266,17 @@ def _take(intake: Intake, reader: Reader, source: Source, families: frozenset[st
         )
 
 
-def _finish(invocation: Invocation, intake: Intake, reader: Reader, listing: Listing) -> None:
-    """Print the counts.
+def _cut_short(intake: Intake, failure: PowerctxError) -> PowerctxError:
+    """Return what to say when the store failed in the middle: what it says, and what earlier batches left there."""
+    before = intake.stored + intake.unchanged
+    if not before:
+        return failure
+    there = f"{output.pieces(before, 'item')} of earlier batches {'is' if before == 1 else 'are'} stored"
+    return PowerctxError(f"{failure} {there}; then run the same again, which completes it.")
 
-    Raises:
-        click.ClickException: a line was not stored.
-    """
+
+def _count(invocation: Invocation, intake: Intake, reader: Reader, listing: Listing) -> None:
+    """Print the counts."""
     if listing.skipped:
         kinds = ", ".join(f"{ending} ({number})" for ending, number in sorted(listing.skipped.items()))
         output.note(f"passed over, of unknown kind: {kinds}")
@@ -268,6 +298,14 @@ def _finish(invocation: Invocation, intake: Intake, reader: Reader, listing: Lis
     else:
         where = f" in {output.pieces(len(intake.scopes), 'scope')}" if intake.scopes else ""
         output.emit(f"{intake.stored} stored, {intake.unchanged} unchanged, {intake.bad} bad{where}")
+
+
+def _finish(intake: Intake, listing: Listing) -> None:
+    """Say what is left to say.
+
+    Raises:
+        click.ClickException: a line was not stored.
+    """
     if intake.bad:
         what = "1 line or file was" if intake.bad == 1 else f"{intake.bad} lines or files were"
         raise click.ClickException(f"{what} not stored; correct what is reported above and run the same again.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, blanked, redacted
 
 if TYPE_CHECKING:
     from powerctx_core.config import Effective
@@ -36,16 +36,26 @@ class Invocation:
         self.json = False
         self.debug = False
         self._host: Host | None = None
+        self._effective: Effective | None = None
 
     def effective(self) -> Effective:
-        """Read the settings; the store of the command line is one of them.
+        """Read the settings; store and embedder of the command line, as far as it is parsed, are among them.
 
         Raises:
             ConfigError: see :func:`powerctx_core.config.load`.
         """
         from powerctx_core import config
 
-        return config.load(flags={"store": self.store or None, "embedder": self.embedder or None})
+        self._effective = config.load(flags={"store": self.store, "embedder": self.embedder})
+        return self._effective
+
+    def without_secrets(self, message: str) -> str:
+        """Return *message* without the secrets of the settings, as far as these were read, and without passwords."""
+        if self._effective is not None:
+            from powerctx_core.config import secrets
+
+            message = blanked(message, secrets(self._effective.settings))
+        return redacted(message)
 
     def host(self) -> Host:
         """Return the plugin host of a command that opens no store, made once.
@@ -74,7 +84,7 @@ class Invocation:
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
     def callback(ctx: click.Context, _: click.Parameter, value: Any) -> Any:
-        if value:
+        if value is not None and value is not False:
             setattr(ctx.ensure_object(Invocation), name, value)
         return value
 

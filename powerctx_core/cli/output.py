@@ -17,11 +17,17 @@ _FREE_TEXT = ("abstract", "parts", "value", "from")
 _FREE_TEXT_LEAST = 24
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _CONTROL_BUT_LINES = {code: shown for code, shown in _CONTROL.items() if code not in (9, 10)}
+_FORMAT = (
+    *(0xAD, 0x61C, 0x180E, 0x200B, 0x200E, 0x200F, 0xFEFF, 0xE0001),
+    *(*range(0x2028, 0x202F), *range(0x2060, 0x2070), *range(0xFFF9, 0xFFFC), *range(0xE0020, 0xE0080)),
+)
+"""What turns the direction of text or is not seen.  Joiners, which scripts and emoji need, are not among it."""
+_ONE_LINE = _CONTROL | {code: f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}" for code in _FORMAT}
 
 
 def plain(value: str) -> str:
-    """Return *value* on one line, with control characters made visible."""
-    return " ".join(value.split()).translate(_CONTROL)
+    """Return *value* on one line, with control and format characters made visible."""
+    return " ".join(value.split()).translate(_ONE_LINE)
 
 
 def note(message: str) -> None:
@@ -114,5 +120,10 @@ def _width(value: str) -> int:
     if value.isascii():
         return len(value)
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in value
+        0
+        if unicodedata.category(char) in ("Mn", "Me", "Cf")
+        else 2
+        if unicodedata.east_asian_width(char) in "WF"
+        else 1
+        for char in value
     )

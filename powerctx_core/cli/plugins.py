@@ -11,7 +11,7 @@ import click
 
 from powerctx_core.cli import output
 from powerctx_core.cli.options import Invocation, common, examples
-from powerctx_core.errors import PluginError, redacted
+from powerctx_core.errors import PluginError
 
 if TYPE_CHECKING:
     from powerctx_core.host import PluginStatus
@@ -56,7 +56,7 @@ def check(invocation: Invocation, /, *, name: str) -> None:
     except PluginError as error:
         cause = error.__cause__
         if cause is not None and not invocation.debug:  # with --debug the chain is printed anyway
-            sys.stderr.write(redacted("".join(traceback.format_exception(cause))))
+            sys.stderr.write(invocation.without_secrets("".join(traceback.format_exception(cause))))
         raise
     if invocation.json:
         output.emit_json([_status(status) for status in loaded])

@@ -8,13 +8,14 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from powerctx_core.cli import output
 from powerctx_core.cli.options import Invocation, common, examples
-from powerctx_core.errors import ConfigError, InvalidRequest, PluginError, PowerctxError, redacted_url
+from powerctx_core.errors import ConfigError, InvalidRequest, PluginError, PowerctxError
 
 if TYPE_CHECKING:
     from powerctx_core.host import Host
@@ -48,14 +49,17 @@ class Program(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> NoReturn:
         """Run and exit; the arguments are click's."""
         invocation = Invocation()
-        _prepare_streams()
         try:
+            _prepare_streams()
             more["standalone_mode"] = False
             code = super().main(args, *rest, obj=invocation, **more)
             sys.stdout.flush()
         except BrokenPipeError:
             _close_stdout()
             sys.exit(PIPE_CLOSED)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            sys.exit(error.exit_code)
         except click.ClickException as error:
             _report(_usage(error), error, invocation)
             sys.exit(error.exit_code)
@@ -72,7 +76,7 @@ class Program(click.Group):
             sys.exit(1)
         except Exception as error:  # noqa: BLE001 (a defect is a failed run, shown in one line like any other)
             hint = "" if invocation.debug else " Run it again with --debug and report the traceback."
-            _report(f"unexpected {type(error).__name__}: {redacted_url(str(error))}.{hint}", error, invocation)
+            _report(f"unexpected {type(error).__name__}: {error}.{hint}", error, invocation)
             sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -154,12 +158,19 @@ def _usage(error: click.ClickException) -> str:
 
 def _report(message: str, error: BaseException, invocation: Invocation) -> None:
     if invocation.debug:
-        sys.stderr.write("".join(traceback.format_exception(error)))
-    output.note(f"error: {message}")
+        sys.stderr.write(invocation.without_secrets("".join(traceback.format_exception(error))))
+    output.note(f"error: {invocation.without_secrets(message)}")
 
 
 def _prepare_streams() -> None:
-    """Make output never fail for a character: UTF-8 into pipes and files, replacements on a terminal that has less."""
+    """Make output never fail for a character: UTF-8 into pipes and files, replacements on a terminal that has less.
+
+    A stream that the caller closed is opened on nothing, in the order of the descriptors, so that no file of ours gets
+    the number of a standard stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - as long as the process
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is None:
             continue

@@ -1,8 +1,8 @@
 """Reads files into items: JSON lines, Markdown and plain text.
 
 Only reads.  :func:`find_sources` says which files there are, :class:`Reader` turns one file after the other into a
-stream of :class:`~powerctx_core.types.Item` and :class:`BadLine`; storing them is the caller's.  Memory stays bounded:
-JSON lines are read one at a time, a document is one file of limited size.
+stream of :class:`~powerctx_core.types.Item` and :class:`BadLine`; storing them is the caller's.  Memory stays small:
+JSON lines are read one at a time, a document is one file of limited size; of a record without id its hash is kept.
 """
 
 from powerctx_core.ingest.reader import Reader, UnknownFamily

@@ -18,7 +18,7 @@ import attrs
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.ingest.sections import PART_BYTES, front_matter, markdown_title, split_text
 from powerctx_core.ingest.sources import BadLine, Source, document_id, system_reason
-from powerctx_core.types import ARTIFACT_ID_BYTES, TEXT_BYTES, Item, check_identifier
+from powerctx_core.types import ARTIFACT_ID_BYTES, TEXT_BYTES, Item, check_identifier, derived_artifact_id
 
 __all__ = ["Reader", "UnknownFamily"]
 
@@ -57,7 +57,11 @@ class UnknownFamily(BadLine):
 
 @attrs.define(kw_only=True)
 class Reader:
-    """Turns files into items, one after the other; used by one thread.
+    """Turns the files of one run into items, one after the other; used by one thread.
+
+    A record without id whose derived id an earlier record of the run has, with other content, gets an id of its own:
+    the derived one with ``-2``, ``-3`` and so on behind it, in the order of contents, so that the same run again gives
+    the same ids.  For that a record without id costs less than 200 bytes until the end of the run.
 
     Args:
         scope_id: scope of documents and of records that name none.
@@ -80,6 +84,8 @@ class Reader:
     split: bool = False
     progress: Callable[[int], object] = lambda _size: None
     empty: int = attrs.field(default=0, init=False)
+    _first: dict[str, bytes] = attrs.field(factory=dict, init=False, repr=False)
+    _others: dict[str, dict[bytes, int]] = attrs.field(factory=dict, init=False, repr=False)
 
     def read(self, source: Source, *, stdin: BinaryIO | None = None) -> Iterator[Item | BadLine]:
         """Yield what *source* holds, in its order; never raises for what the file holds or for a file system error.
@@ -123,9 +129,12 @@ class Reader:
                 fields = self._fields(_parsed(line, name, number), name, number)
                 _place(fields, places)
                 if self.split and _long(fields["text"]):
+                    if "artifact_id" not in fields:
+                        fields["artifact_id"] = self._derived(fields)
                     yield from _parts(fields)
                 else:
-                    yield Item(**fields)
+                    item = Item(**fields)
+                    yield item if item.artifact_id is not None else self._told_apart(item)
             except BadLine as error:
                 yield error
             except InvalidRequest as error:
@@ -156,6 +165,27 @@ class Reader:
                 raise UnknownFamily(name, number, family)
         fields["family"] = family
         return fields
+
+    def _told_apart(self, item: Item) -> Item:
+        """Return *item*, with an id of its own when its derived one stands for another content in this run."""
+        derived = derived_artifact_id(item)
+        own = self._occurrence(derived, item)
+        return item if own == derived else attrs.evolve(item, artifact_id=own)
+
+    def _derived(self, fields: dict[str, Any]) -> str:
+        """Return the id of a record without one whose text may be too long for an item."""
+        text = fields["text"]
+        item = Item(**fields | {"text": hashlib.sha256(text.encode()).hexdigest()})
+        identity = json.dumps([str(fields.get(name)) for name in ("scope_id", "family", "thread", "position", "text")])
+        derived = base64.b32encode(hashlib.sha256(identity.encode()).digest()[:10]).decode().lower()
+        return self._occurrence(derived, item)
+
+    def _occurrence(self, derived: str, item: Item) -> str:
+        content = item.digest
+        if self._first.setdefault(derived, content) == content:
+            return derived
+        others = self._others.setdefault(derived, {})
+        return f"{derived}-{others.setdefault(content, len(others) + 2)}"
 
     def _time(self, key: str, value: object) -> datetime:
         try:
@@ -235,11 +265,7 @@ def _long(text: object) -> bool:
 
 def _parts(fields: dict[str, Any], *, markdown: bool = False) -> Iterator[Item]:
     """Yield the parts of one long text as a thread of its own: ``id#1``, ``id#2`` and so on."""
-    whole = fields.get("artifact_id")
-    if whole is None:
-        identity = json.dumps([str(fields.get(name)) for name in ("scope_id", "family", "thread", "position", "text")])
-        whole = base64.b32encode(hashlib.sha256(identity.encode()).digest()[:10]).decode().lower()
-    base = document_id(check_identifier("artifact_id", whole, ARTIFACT_ID_BYTES))
+    base = document_id(check_identifier("artifact_id", fields["artifact_id"], ARTIFACT_ID_BYTES))
     for index, (title, text) in enumerate(split_text(fields["text"], markdown=markdown)):
         part = {"artifact_id": f"{base}#{index + 1}", "thread": base, "position": index, "text": text}
         yield Item(**(fields | part | ({"title": title} if title else {})))

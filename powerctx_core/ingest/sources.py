@@ -73,7 +73,7 @@ class Listing:
     Attributes:
         sources: what is to be read, in order.
         bad: what cannot be read, as far as is known before reading.
-        skipped: ending (or ``no ending``) -> number of files that were passed over.
+        skipped: ending (``no ending``, ``no regular file``) -> number of files that were passed over.
     """
 
     sources: tuple[Source, ...]
@@ -118,10 +118,14 @@ def find_sources(paths: Sequence[str]) -> Listing:
                 found["-"] = Source(path=None, name="<stdin>", kind="records")
             elif name and path.is_dir():
                 for file, relative in _walk(path, bad):
-                    if (kind := KINDS.get(file.suffix.lower())) is None:
+                    if not file.is_file():
+                        skipped["no regular file"] += 1
+                    elif (kind := KINDS.get(file.suffix.lower())) is None:
                         skipped[file.suffix.lower() or "no ending"] += 1
                     else:
                         _add(found, bad, file, relative, kind)
+            elif name and path.exists() and not path.is_file():
+                bad.append(BadLine(name, None, "is no regular file; pipe it into `powerctx ingest -` instead."))
             elif name and path.exists():
                 _add(found, bad, path, _written(path), KINDS.get(path.suffix.lower(), "text"))
             else:
@@ -151,7 +155,7 @@ def _written(path: Path) -> str:
 
 
 def _walk(root: Path, bad: list[BadLine]) -> Iterator[tuple[Path, str]]:
-    """Yield the regular files below *root* with their paths relative to it, each directory once."""
+    """Yield what is no directory below *root* with their paths relative to it, each directory once."""
     real_root = Path(os.path.realpath(root))
     seen: set[tuple[int, int]] = set()
     stack: list[tuple[Path, str]] = [(root, "")]
@@ -167,10 +171,10 @@ def _walk(root: Path, bad: list[BadLine]) -> Iterator[tuple[Path, str]]:
                     seen.add((status.st_dev, status.st_ino))
                     names = sorted((entry.name for entry in path.iterdir() if entry.name[0] != "."), reverse=True)
                     stack.extend((path / name, f"{relative}/{name}" if relative else name) for name in names)
-            elif path.is_file():
-                yield path, relative
-            elif path.is_symlink():
+            elif path.is_symlink() and not path.exists():
                 bad.append(BadLine(str(path), None, "is a link to nothing."))
+            else:
+                yield path, relative
         except OSError as error:
             bad.append(BadLine(str(path), None, system_reason(error)))
 

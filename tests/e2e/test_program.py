@@ -126,6 +126,56 @@ def test_a_reader_that_goes_away(run: Run, tmp_path: Path, environment: dict[str
     assert 141 == process.returncode
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="descriptors are closed by a POSIX shell")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_closed_streams(run: Run, tmp_path: Path, environment: dict[str, str], closed: str) -> None:
+    """A standard stream that the caller closed is no error, and nothing is written into the store's file instead."""
+    run("ingest", "-", "--scope", "s", stdin=b'{"text":"kept"}')
+    command = f'"{sys.executable}" -m powerctx_core.cli'
+
+    for arguments in ("find kept --scope s", "prepare kept --scope s --json", "config", "prepare - --scope s"):
+        result = subprocess.run(
+            ["sh", "-c", f"{command} {arguments} {closed}"],
+            capture_output=True, env=environment, cwd=tmp_path, timeout=60, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert (2 if arguments in {"config", "prepare - --scope s"} else 0) == result.returncode, result.stderr
+        assert b"unexpected" not in result.stderr
+        assert b"Traceback" not in result.stderr
+
+    assert b"kept" in run("prepare", "kept", "--scope", "s").stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_a_pipe_does_not_hang(run: Run, tmp_path: Path) -> None:
+    """A pipe among the paths is reported and the rest goes in."""
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "a.md").write_text("# A")
+
+    result = run("ingest", "pipe.jsonl", "a.md", "--scope", "s")
+
+    assert (1, b"1 stored, 0 unchanged, 1 bad in 1 scope\n") == (result.returncode, result.stdout)
+    assert result.stderr.startswith(b"pipe.jsonl: is no regular file; ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
+def test_interrupt_while_starting(tmp_path: Path, environment: dict[str, str]) -> None:
+    """Ctrl-C while the program is still being imported ends as quietly."""
+    (tmp_path / "probe.py").write_text(
+        "import os, signal, sys\nfrom powerctx_core.cli import main\n"
+        "class Interrupting:\n    def find_spec(self, name, *more):\n"
+        "        if name == sys.argv[1]:\n            os.kill(os.getpid(), signal.SIGINT)\n"
+        "name = sys.argv[1]\nsys.meta_path.insert(0, Interrupting())\n"
+        "sys.argv[1:] = [name, '--scope', 's']\nmain()\n"
+    )
+
+    for module in ("click", "powerctx_core.cli.output", "powerctx_core.cli.program"):
+        result = subprocess.run(
+            [sys.executable, "probe.py", module],
+            capture_output=True, env=environment, cwd=tmp_path, timeout=60, check=False,
+        )  # fmt: skip
+        assert (130, b"", b"") == (result.returncode, result.stdout, result.stderr)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
 def test_interrupt(run: Run, tmp_path: Path, environment: dict[str, str]) -> None:
     """Ctrl-C while reading ends quietly with 130; the store stays usable."""

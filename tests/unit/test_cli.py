@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from powerctx_core import StoreError, context
+from powerctx_core import Item, PutResult, StoreError, context
 from powerctx_core.cli import output
 from powerctx_core.cli.program import COMMANDS, program
 
@@ -74,10 +74,37 @@ def test_help(path: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path in EVERY if path != "config"])
 def test_common_options(path: str) -> None:
-    """Every command takes --store, --json and --debug."""
+    """Every command takes --store, --embedder, --json and --debug."""
     text = run(*path.split(), "--help").stdout
 
-    assert all(f"--{option}" in text for option in ("store URL", "json", "debug"))
+    assert all(f"--{option}" in text for option in ("store URL", "embedder NAME", "json", "debug"))
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_help_is_complete(path: str) -> None:
+    """Every option and argument of a command stands in its help, each option with a sentence."""
+    command: click.Command = program
+    for name in path.split():
+        command = command.get_command(click.Context(command), name)
+    text = run(*path.split(), "--help").stdout
+
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert all(option in text for option in parameter.opts)
+            assert parameter.help.endswith(".")
+        else:
+            assert parameter.make_metavar(click.Context(command)) in text
+    for name in getattr(command, "commands", ()):
+        assert f"\n  {name} " in text
+
+
+def test_group_without_command() -> None:
+    """A group alone prints its help, in lines, as bad usage."""
+    result = run("config")
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert result.stderr.startswith("Usage: powerctx config [OPTIONS] COMMAND [ARGS]...\n")
+    assert "\n  show " in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
@@ -118,6 +145,10 @@ def test_version() -> None:
         (("find", "x", "--scope", "s", "--since", "soon"), "--since"),
         (("read", "http://example.com"), "powerctx://"),
         (("forget", "powerctx://s/memory/x@0"), "revisions count from 1"),
+        (("find", "x", "--scope", "s", "--store", ""), "store in flag: is empty"),
+        (("find", "x", "--scope", "s", "--embedder", ""), "No embedder '' is installed"),
+        (("find", "x", "--scope", "s", "--embedder", "nope"), "installed embedders: hash"),
+        (("find", "x", "--scope", "s", "--search-type", "nope"), "auto, fts, vector, hybrid"),
         (("ingest",), "PATH"),
         (("ingest", "nowhere.md"), "does not exist"),
         (("ingest", "-", "--family", "nope"), "--map"),
@@ -143,6 +174,9 @@ def test_bad_usage(arguments: tuple[str, ...], part: str) -> None:
         (("forget", "powerctx://s/memory/none", "--store", "memory://"), "no revisions"),
         (("prepare", "x", "--scope", "s", "--store", "nope://x"), "nope"),
         (("prepare", "x", "--scope", "s", "--store", "not a url"), "sqlite:///"),
+        (("prepare", "x", "--scope", "s", "--store", "memory://x"), "takes no name"),
+        (("find", "x", "--scope", "s", "--store", "memory://", "--search-type", "vector"), "embedder"),
+        (("embed", "--store", "memory://"), "embedder"),
         (("check", "nope"), "installed"),
     ],
 )
@@ -332,6 +366,63 @@ def test_ingest_in_batches() -> None:
     assert "0 stored, 10 unchanged, 0 bad in 1 scope\n" == run(*arguments, "1").stdout
 
 
+def test_ingest_that_the_store_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the store fails in the middle the counts are printed, the line says what is there, and a rerun completes."""
+    Path("x.jsonl").write_text("\n".join(f'{{"text":"item number {n}"}}' for n in range(10)))
+    arguments = ("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE, "--batch", "3")
+    put = context.Context.put
+
+    def full(ctx: context.Context, items: list[Item], **more: bool) -> list[PutResult]:
+        if any("7" in item.text for item in items):
+            raise StoreError("the disk is full; make room.")
+        return put(ctx, items, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(context.Context, "put", full)
+        result = run(*arguments)
+        counts = json.loads(run(*arguments, "--json").stdout)
+        first = run("ingest", "-", "--scope", SCOPE, "--store", STORE, stdin='{"text":"7"}')
+
+    assert (1, "6 stored, 0 unchanged, 0 bad in 1 scope\n") == (result.exit_code, result.stdout)
+    assert (
+        "error: the disk is full; make room. 6 items of earlier batches are stored; "
+        "then run the same again, which completes it.\n"
+    ) == result.stderr
+    assert {"stored": 0, "unchanged": 6} == {key: counts[key] for key in ("stored", "unchanged")}
+    assert (1, "0 stored, 0 unchanged, 0 bad\n") == (first.exit_code, first.stdout)
+    assert "error: the disk is full; make room.\n" == first.stderr
+    assert "4 stored, 6 unchanged, 0 bad in 1 scope\n" == run(*arguments).stdout
+
+
+def test_ingest_tells_equal_texts_apart() -> None:
+    """Lines without id that share a text stay several items, and running the same again changes nothing."""
+    yes = [json.dumps({"text": "yes", "time": f"2024-01-01T{hour}:00:00"}) for hour in (10, 11)]
+    Path("x.jsonl").write_text("\n".join([yes[0], '{"text":"no"}', yes[1], yes[1]]))
+    arguments = ("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE)
+
+    assert "3 stored, 1 unchanged, 0 bad in 1 scope\n" == run(*arguments).stdout
+    for batch in ("1", "2", "100"):
+        assert "0 stored, 4 unchanged, 0 bad in 1 scope\n" == run(*arguments, "--batch", batch).stdout
+    assert 2 == len(json.loads(run("find", "yes", "--scope", SCOPE, "--store", STORE, "--json").stdout)["entries"])
+
+
+@pytest.mark.parametrize("split", [(), ("--split",)])
+@pytest.mark.parametrize("rest", ["", " \n", "---\ntitle: none\n---\n"])
+def test_ingest_retires_a_document_that_is_empty_now(split: tuple[str, ...], rest: str) -> None:
+    """A document that was emptied leaves retrieval, whole and in parts; one that cannot be read stays as it was."""
+    arguments = ("ingest", "a.md", "--scope", SCOPE, "--store", STORE, *split)
+    Path("a.md").write_text("# A\nalpha\n# B\nbeta\n# C\ngamma\n")
+    run(*arguments)
+
+    Path("a.md").write_bytes(b"\0")
+    assert 0 == json.loads(run(*arguments, "--json").stdout)["retired"]
+    Path("a.md").write_text(rest)
+    assert (3 if split else 1) == json.loads(run(*arguments, "--json").stdout)["retired"]
+
+    assert "no_content" in run("find", "alpha beta gamma", "--scope", SCOPE, "--store", STORE).stderr
+    assert 0 == json.loads(run(*arguments, "--json").stdout)["retired"]
+
+
 def test_documents_need_a_scope() -> None:
     """A document without --scope is bad usage."""
     Path("a.md").write_text("# A")
@@ -375,6 +466,48 @@ def test_config() -> None:
     assert f"{Path.cwd() / 'powerctx.toml'}\n" == run("config", "path").stdout
 
 
+def test_config_shows_what_is_not_installed() -> None:
+    """What names no installed part is noted beside the values, by the name of its setting and where it came from."""
+    Path("powerctx.toml").write_text('embedder = "nope"\n[recall]\nfamilies = ["memory", "nope"]\npolicy = "nope"\n')
+
+    shown = run("config", "show", "--json")
+
+    assert 0 == shown.exit_code
+    assert '"nope"' == json.loads(shown.stdout)["recall.policy"]["value"]
+    for name in ("embedder", "recall.families", "recall.policy"):
+        assert f"{name} in {Path.cwd() / 'powerctx.toml'} names the " in shown.stderr
+    problems = json.loads(run("doctor", "--store", "memory://", "--json").stdout)["problems"]
+    assert shown.stderr.splitlines() == problems
+
+
+def test_config_shows_no_secret() -> None:
+    """Secrets in tables inside lists and in URLs are masked, in the table and in JSON."""
+    Path("powerctx.toml").write_text(
+        '[[parts.acme.endpoints]]\nname = "first"\napi_key = "hunter2"\nurl = "http://h/?sig=hunter2"\n'
+    )
+
+    for arguments in ((), ("--json",)):
+        shown = run("config", "show", *arguments).stdout
+        assert "hunter2" not in shown
+        assert "first" in shown
+
+
+@pytest.mark.parametrize("option", [(), ("--debug",)])
+def test_errors_show_no_secret_of_the_settings(monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...]) -> None:
+    """Whatever a defect quotes, its line and its traceback hold no secret of the settings and no password."""
+    Path("powerctx.toml").write_text('[parts.acme]\napi_key = "sk-1234567"\n')
+
+    def broken(**_: object) -> None:
+        raise RuntimeError("401 for sk-1234567 at http://u:hun/ter2@h/")
+
+    monkeypatch.setattr(context, "open", broken)
+    result = run("find", "x", "--scope", "s", *option)
+
+    assert "401 for *** at http://***@h/" in result.stderr
+    assert "sk-1234567" not in result.output
+    assert "hun/ter2" not in result.output
+
+
 def test_plugins() -> None:
     """The core's own parts are listed and load."""
     report = json.loads(run("plugins", "--json").stdout)
@@ -393,6 +526,56 @@ def test_doctor() -> None:
 
     assert 1 == result.exit_code
     assert 1 == len(json.loads(result.stdout)["problems"])
+
+
+def test_doctor_with_an_embedder() -> None:
+    """Embedder, dimensions and number of vectors are facts; one that is not installed hides none of the others."""
+    stored("one thing", "another thing")
+    run("embed", "--store", STORE, "--embedder", "hash")
+
+    result = run("doctor", "--store", STORE, "--embedder", "hash", "--json")
+    assert 0 == result.exit_code, result.output
+    embedder = json.loads(result.stdout)["facts"]["embedder"]
+    assert embedder.startswith("hash (")
+    assert embedder.endswith(" dimensions), 2 vectors")
+
+    result = run("doctor", "--store", STORE, "--embedder", "nope", "--json")
+    report = json.loads(result.stdout)
+    assert 1 == result.exit_code
+    assert ["embedder in flag names the embedder 'nope', which is not installed; installed: "] == [
+        problem.partition("hash")[0] for problem in report["problems"]
+    ]
+    assert "2 items in 1 scope" == report["facts"]["content"]
+
+
+def test_embedder() -> None:
+    """With an embedder vectors are made on the way in and used on the way out; without one words do."""
+    lines = '{"id":"a","text":"We chose SQLite."}\n{"id":"b","text":"The plant is green."}'
+    hashed = ("--scope", SCOPE, "--store", STORE, "--embedder", "hash")
+
+    assert 0 == run("ingest", "-", *hashed, stdin=lines).exit_code
+    assert '{"embedded": 0, "vectors": 2}\n' == run("embed", *hashed[2:], "--json").stdout
+
+    assert "memory hybrid" in run("prepare", "Why SQLite?", *hashed).stderr
+    assert "memory fts" in run("prepare", "Why SQLite?", *hashed[:4]).stderr
+    by_vector = json.loads(run("find", "SQLite", *hashed, "--search-type", "vector", "--json").stdout)["entries"]
+    assert "powerctx://project%3Ademo/memory/a@1" == by_vector[0]["uri"]
+    for search_type in ("auto", "fts", "hybrid"):
+        entries = json.loads(run("find", "SQLite", *hashed, "--search-type", search_type, "--json").stdout)["entries"]
+        assert "powerctx://project%3Ademo/memory/a@1" == entries[0]["uri"]
+    assert "memory hybrid" in run("--embedder", "hash", "prepare", "Why SQLite?", *hashed[:4]).stderr
+
+
+def test_embed() -> None:
+    """What was stored without vectors gets them once; a rebuild makes all anew."""
+    lines = "\n".join(f'{{"text":"item number {n}"}}' for n in range(5))
+    hashed = ("--store", STORE, "--embedder", "hash")
+    run("ingest", "-", "--scope", SCOPE, *hashed, "--no-embed", stdin=lines)
+
+    assert "5 items embedded, 5 vectors in store\n" == run("embed", *hashed).stdout
+    assert "0 items embedded, 5 vectors in store\n" == run("embed", *hashed).stdout
+    assert '{"embedded": 5, "vectors": 5}\n' == run("embed", "--rebuild", *hashed, "--json").stdout
+    failed(run("embed", "--store", STORE), 1, "embedder")
 
 
 def test_index() -> None:
@@ -426,6 +609,24 @@ def test_demo_in_safe_mode(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_control_characters_are_shown() -> None:
     """Text that is printed on one line cannot steer a terminal or add lines."""
     assert "a b \\x1b[31m" == output.plain("a\n b \x1b[31m")
+
+
+@pytest.mark.parametrize(
+    "char",
+    ["\u202e", "\u2066", "\u200f", "\u061c", "\u200b", "\ufeff", "\u00ad", "\u2029x", "\U000e0041", "\x9b", "\x7f"],
+)
+def test_tables_show_format_characters(char: str) -> None:
+    """Stored text in a table can neither turn its direction nor hide; joiners stay, which scripts and emoji need."""
+    shown = f"left {char}right \U0001f469\u200d\U0001f4bb"
+    line = json.dumps({"id": "a", "text": shown, "title": shown, "abstract": shown})
+    run("ingest", "-", "--scope", SCOPE, "--store", STORE, stdin=line)
+
+    found = run("find", "left right", "--scope", SCOPE, "--store", STORE).stdout
+    history = run("history", "powerctx://project%3Ademo/memory/a", "--store", STORE).stdout
+
+    for text in (found, history, output.plain(shown)):
+        assert char not in text
+        assert "\U0001f469\u200d\U0001f4bb" in text
 
 
 def test_table_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from powerctx_core.config import (
     default_store_url,
     load,
     part_settings,
+    secrets,
     show,
     structure,
 )
@@ -138,12 +139,16 @@ def test_empty_store_variable_is_unset(read):
         ("[recal]\npolicy = 'x'", "$.recal in FILE: is unknown; did you mean 'recall'? allowed: store, plugins"),
         (
             "origins = {}",
-            "$.origins in FILE: is unknown; allowed: store, plugins, embedder, sinks, tokens, recall, retrieval, parts.",
+            "$.origins in FILE: is unknown; allowed: store, plugins, embedder, sinks, tokens, recall, retrieval, ",
         ),
         ("[recall]\nitem_bytes = 1.9", "$.recall.item_bytes in FILE: must be a whole number, not 1.9."),
         ("[recall]\nitem_bytes = '200'", "$.recall.item_bytes in FILE: must be a whole number, not '200'."),
         ("[recall]\nitem_bytes = true", "$.recall.item_bytes in FILE: must be a whole number, not True."),
         ("[recall]\nitem_bytes = 3", "$.recall.item_bytes in FILE: must be from 64 to 4096, not 3."),
+        ("[recall]\nfamilies = []", "$.recall.families in FILE: is empty; name at least one family"),
+        ("[recall]\nfamilies = ['a', 'b', 'a']", "$.recall.families in FILE: names 'a' twice."),
+        ("[retrieval]\nembedding_timeout_s = 0", "$.retrieval.embedding_timeout_s in FILE: must be more than 0"),
+        ("store = ''", "$.store in FILE: is empty; leave it out instead."),
         ("[recall]\nfamilies = 'memory'", "$.recall.families in FILE: must be a list, not 'memory'."),
         ("[recall]\nfamilies = ['a', 3]", "$.recall.families[1] in FILE: must be a string, not 3."),
         ("recall = 'x'", "$.recall in FILE: must be a mapping, not 'x'."),
@@ -183,6 +188,8 @@ def test_every_bad_value_has_its_own_origin(read, tmp_path):
         ("POWERCTX_STROE", "did you mean POWERCTX_STORE?"),
         ("POWERCTX_PLUGIN", "did you mean POWERCTX_PLUGINS?"),
         ("POWERCTX_RECALL", "a setting of this section is POWERCTX_RECALL__<NAME>."),
+        ("POWERCTX_STORE__X", "nothing lies below store, which is POWERCTX_STORE."),
+        ("POWERCTX_PLUGINS__", "nothing lies below plugins, which is POWERCTX_PLUGINS."),
         ("POWERCTX_RECALL__POLCY", "did you mean 'policy'?"),
         ("POWERCTX_RECAL__POLICY", "did you mean 'recall'?"),
     ],
@@ -218,6 +225,14 @@ def test_bad_file(tmp_path, content, says):
     assert f"{file} {says}" in str(caught.value)
 
 
+def test_byte_order_mark(tmp_path):
+    """A mark at the start of the file, or of one that a value refers to, is no part of it."""
+    (tmp_path / "key.txt").write_bytes(b"\xef\xbb\xbfhunter2\r\n")
+    (tmp_path / "powerctx.toml").write_bytes(b"\xef\xbb\xbfembedder = '$file:key.txt'")
+
+    assert "hunter2" == load({}, {}, tmp_path, tmp_path).settings.embedder
+
+
 def test_folder_of_that_name_is_no_file(tmp_path):
     """A folder named ``powerctx.toml`` is passed over."""
     (tmp_path / "powerctx.toml").mkdir()
@@ -244,6 +259,23 @@ def test_nested_flags():
     assert {"x": {"y": 1}} == nested.parts == dotted.parts
     with pytest.raises(ConfigError, match=r"\$\.polcy in argument: is unknown"):
         structure({"polcy": "p"})
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ([], "settings must be a mapping such as {'store': 'memory://'}, not list."),
+        ("memory://", "settings must be a mapping such as {'store': 'memory://'}, not str."),
+        (1, "not int."),
+        ({1: 2}, "settings has the key 1; keys must be strings."),
+        ({"parts": {"x": {None: 2}}}, "settings.parts.x has the key None; keys must be strings."),
+    ],
+)
+def test_settings_that_are_no_mapping(values, says):
+    """Settings given in a program are a mapping with strings for keys, at every depth."""
+    with pytest.raises(ConfigError) as caught:
+        structure(values)
+    assert says in str(caught.value)
 
 
 # --- settings of parts
@@ -481,6 +513,64 @@ def test_url_credentials_are_masked(read):
     with pytest.raises(ConfigError) as caught:
         read("sinks = 'db://me:hunter2@a-host-with-a-very-long-name-that-is-cut.example.org'")
     assert "hunter2" not in str(caught.value)
+
+
+SECRETS = """
+[parts.p]
+passphrase = "hunter2"
+pwd = "hunter2"
+bearer = "hunter2"
+private = "hunter2"
+password = 73577357
+credential.value = "hunter2"
+credentials = ["hunter2"]
+server = "http://h/?pwd=hunter2&sig=hunter2&signature=hunter2&size=5"
+[[parts.p.endpoints]]
+name = "first"
+api_key = "hunter2"
+url = "http://u:hun/ter2@h"
+inner = [{token = "hunter2"}]
+"""
+LIST = '[{name = "first", api_key = "hunter2", url = "http://u:hun/ter2@h"}]'
+
+
+@pytest.mark.parametrize("environ", [{}, {"POWERCTX_PARTS__P__ENDPOINTS": LIST}], ids=["file", "environment"])
+def test_secrets_are_found_at_every_depth(read, environ):
+    """A secret in a table inside a list, under any of the usual names, or in a URL, shows nowhere."""
+
+    @attrs.frozen
+    class Flat:
+        endpoints: int = 0
+
+    effective = read("" if environ else SECRETS, environ)
+
+    rows = {name: value for name, value, _ in show(effective)}
+    shown = str(rows) + repr(effective)
+    with pytest.raises(ConfigError) as caught:
+        part_settings(Flat, effective.settings, "p")
+    for secret in ("hunter2", "hun/ter2", "73577357"):
+        assert secret not in shown + str(caught.value)
+        assert secret in secrets(effective.settings, "p") or environ
+    assert rows["parts.p.endpoints"].startswith('[{ name = "first", api_key = "***", url = "http://***@h"')
+    if not environ:
+        assert '"http://h/?pwd=***&sig=***&signature=***&size=5"' == rows["parts.p.server"]
+
+
+def test_a_variable_that_cannot_be_read_shows_no_secret(read):
+    """A list that is not closed, or is JSON, is hidden as a whole when it names a secret."""
+    effective = read(environ={"POWERCTX_PARTS__P__A": '[{"api_key": "hunter2"', "POWERCTX_PARTS__P__B": '["a"'})
+
+    assert '"***"' == origin(effective, "parts.p.A".lower())[0]
+    assert "a" in origin(effective, "parts.p.b")[0]
+    assert "hunter2" not in repr(effective)
+
+
+def test_references_inside_tables_of_a_list(read):
+    """A reference is replaced wherever it stands."""
+    effective = read("[[parts.p.endpoints]]\napi_key = '$env:KEY'", {"KEY": "hunter2"})
+
+    assert [{"api_key": "hunter2"}] == effective.settings.parts["p"]["endpoints"]
+    assert '[{ api_key = "$env:KEY" }]' == origin(effective, "parts.p.endpoints")[0]
 
 
 def test_default_store_url():

@@ -7,6 +7,7 @@ import threading
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import unquote
 
 import attrs
 import pytest
@@ -437,6 +438,87 @@ def test_problems_name_unused_tables():
     (problem,) = host.problems()
     assert problem.startswith("[parts.tap] belongs to no part that is loaded; loaded: ")
     assert "tape" in problem
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("embedder", "nope"),
+        ("sinks", ["nope"]),
+        ("tokens.estimator", "nope"),
+        ("recall.policy", "nope"),
+        ("recall.families", ["memory", "nope"]),
+        ("retrieval.vector_weights", {"nope": 1.0}),
+    ],
+)
+def test_problems_name_what_is_not_installed(setting, value):
+    """A setting that names a part, or a policy, that is not there is a problem that lists what is."""
+    (problem,) = hosted(settings={setting: value}).problems()
+
+    assert problem.startswith(setting)
+    assert "'nope', which is not installed; installed: " in problem
+    assert () == hosted().problems()
+
+
+@attrs.frozen
+class Account:
+    """Settings with secrets, some of them inside."""
+
+    api_key: str = ""
+    server: str = ""
+    endpoints: tuple[dict[str, str], ...] = ()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ConfigError, StoreError, CapabilityError, PluginError, SystemExit])
+@pytest.mark.parametrize("secret", ["sk-1234567", "hun/ter2", "pass word", "inner-secret"])
+def test_what_a_factory_raises_shows_no_secret_of_its_settings(error, secret):
+    """Whatever a factory quotes of its own settings, and whatever it raises, the message shows none of the secrets."""
+    settings = {
+        "api_key": "sk-1234567",
+        "server": "http://me:hun/ter2@host/x",
+        "endpoints": [{"token": "inner-secret"}, {"password": "pass word"}],
+    }
+
+    def factory(*arguments: object) -> None:
+        raise error(f"401 for {secret} of {arguments[-1]}: {'x' * 280}{secret}")
+
+    host = hosted(
+        SinkSpec(name="tape", factory=factory, settings=Account),
+        StoreSpec(name="cellar", schemes=("cellar",), factory=factory, settings=Account),
+        settings={"parts": {"tape": settings, "cellar": settings}},
+    )
+
+    for make in (lambda: host.part("powerctx_sinks", "tape"), lambda: host.open_store("cellar://x")):
+        with pytest.raises(PowerctxError) as caught:
+            make()
+        assert "401 for ***" in str(caught.value)
+        assert secret not in str(caught.value)
+        assert secret[:5] not in str(caught.value)
+
+
+@pytest.mark.parametrize("password", ["hunter2", "hun/ter2", "hun#ter2", "hun%2Fter2"])
+def test_what_a_store_raises_shows_no_password_of_its_url(password):
+    """A driver that quotes the password of the URL, as it is written or decoded, does not bring it into a message."""
+
+    def factory(url: str, settings: object) -> None:
+        raise RuntimeError(f"{url} denied {password} for {unquote(password)!r}")
+
+    host = hosted(StoreSpec(name="cellar", schemes=("cellar",), factory=factory))
+
+    with pytest.raises(StoreUnavailable) as caught:
+        host.open_store(f"cellar://me:{password}@host/x")
+    assert "cellar://***@host/x denied *** for '***'" in str(caught.value)
+
+
+@pytest.mark.parametrize("rest", ["x", "?x=1", "/", "me:hunter2@host"])
+def test_the_memory_store_takes_nothing(rest):
+    """A URL that promises a name or a parameter is refused, and its password not shown."""
+    host = Host.compose(allow=[])
+
+    with pytest.raises(StoreUnavailable, match="takes no name and no parameters") as caught:
+        host.open_store(f"memory://{rest}")
+    assert "hunter2" not in str(caught.value)
+    assert "memory://" == host.open_store("MEMORY://").status().location
 
 
 def test_settings_class_that_cannot_be_read():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from powerctx_core import InvalidRequest, Item
+from powerctx_core import InvalidRequest, Item, derived_artifact_id
 from powerctx_core.ingest import BadLine, Reader, UnknownFamily, document_id, find_sources, split_text
 
 SCOPE = "project:demo"
@@ -154,6 +154,44 @@ def test_a_bad_line_keeps_its_place() -> None:
     assert [0, 2] == [entry.position for entry in entries if isinstance(entry, Item)]
 
 
+def test_equal_texts_are_told_apart() -> None:
+    """Records without id that share a text but not their content stay several items, with the same ids every time."""
+    yes = [json.dumps({"text": "yes", "time": f"2024-01-01T{hour}:00:00"}) for hour in (10, 11, 12)]
+    lines = "\n".join([yes[0], '{"text":"no"}', yes[1], yes[0], yes[1], yes[2], '{"id":"own","text":"yes"}'])
+
+    items = read(lines)
+
+    derived = derived_artifact_id(items[0])
+    assert [None, None, f"{derived}-2", None, f"{derived}-2", f"{derived}-3", "own"] == [
+        item.artifact_id for item in items
+    ]
+    assert items == read(lines)
+
+
+def test_equal_texts_of_several_files(tmp_path: Path) -> None:
+    """Equal texts of two files of a run are told apart too; those of two scopes or threads are so anyway."""
+    for hour in (10, 11):
+        (tmp_path / f"{hour}.jsonl").write_text(f'{{"text":"yes","time":"2024-01-01T{hour}:00:00"}}')
+
+    first, second = ingest(tmp_path)
+
+    assert (None, f"{derived_artifact_id(first)}-2") == (first.artifact_id, second.artifact_id)
+    other = read('{"text":"a","scope":"x"}\n{"text":"a","scope":"y","title":"t"}\n{"text":"a","session":"s"}')
+    assert [None, None, None] == [item.artifact_id for item in other]
+
+
+def test_equal_long_texts_are_told_apart() -> None:
+    """Long records without id that share their text keep their own parts when they are split."""
+    lines = "\n".join(json.dumps({"text": "word " * 2000, "time": f"2024-01-01T{hour}:00:00"}) for hour in (10, 11, 10))
+
+    parts = read(lines, split=True)
+
+    threads = list(dict.fromkeys(part.thread for part in parts))
+    assert [threads[0], f"{threads[0]}-2"] == threads
+    assert {10} == {part.event_time.hour for part in parts if part.thread == threads[0]}
+    assert parts == read(lines, split=True)
+
+
 def test_line_ends_and_marks() -> None:
     """A byte order mark, CRLF, blank lines and a missing last line end are fine; U+2028 does not end a line."""
     data = b'\xef\xbb\xbf{"text":"a"}\r\n\r\n   \n{"text":"b\xe2\x80\xa8c"}'
@@ -213,9 +251,18 @@ def test_walk(tmp_path: Path) -> None:
     entries = [entry for source in listing.sources for entry in reader.read(source)]
 
     assert ["b/x.md"] == [entry.artifact_id for entry in entries if isinstance(entry, Item)]
-    assert {".png": 1, "no ending": 1} == dict(listing.skipped)
+    assert {".png": 1, "no ending": 1, "no regular file": 1} == dict(listing.skipped)
     assert ["link to nothing"] == [bad.reason[5:20] for bad in listing.bad]
     assert ["n.txt"] == [Path(entry.source).name for entry in entries if isinstance(entry, BadLine)]
+
+
+def test_a_pipe_is_not_opened(tmp_path: Path) -> None:
+    """Something named that is no regular file is reported at once; reading it could wait forever."""
+    os.mkfifo(tmp_path / "pipe.jsonl")
+
+    for path in (tmp_path / "pipe.jsonl", Path(os.devnull)):
+        (bad,) = ingest(path)
+        assert f"{path}: is no regular file; pipe it into `powerctx ingest -` instead." == str(bad)
 
 
 def test_paths_that_collide(tmp_path: Path) -> None:

@@ -178,11 +178,9 @@ def _budgets(*texts: str) -> tuple[Budget, ...]:
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "docs": {
-        "budgets": _budgets(
-            "bytes=8000,items=8", "bytes=8000,items=64", "tokens=400,items=64", "tokens=800,items=64",
-            "tokens=1600,items=64",
-        ),
-        "limit": 500,
+        "budgets": _budgets("bytes=8000,items=8", "bytes=8000,items=64"),
+        "embedders": ("none", "local"),
+        "limit": 400,
     },
     "quick": {"budgets": _budgets("bytes=8000,items=8", "bytes=8000,items=64"), "limit": 100, "stores": ("memory",)},
 }  # fmt: skip
