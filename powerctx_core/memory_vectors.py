@@ -11,7 +11,8 @@ from powerctx_core.types import EmbeddingProfile, Key, Partition
 from powerctx_core.vectors import check_profile, check_vector, embedding_text, text_hash, unattached
 
 if TYPE_CHECKING:
-    from powerctx_core.memory_store import MemoryCatalogue, MemorySnapshot, _Draft, _Row, _Shelf
+    from powerctx_core.memory_state import Draft, Row, Shelf
+    from powerctx_core.memory_store import MemoryCatalogue, MemorySnapshot
 
 __all__ = ["MemoryVectors"]
 
@@ -37,7 +38,7 @@ class MemoryVectors:
         for vector in vectors.values():
             check_vector(vector, dimensions)
 
-        def change(draft: _Draft) -> int:
+        def change(draft: Draft) -> int:
             taken = 0
             for key, vector in vectors.items():
                 shelf = self._catalogue.state().holder(key)
@@ -54,7 +55,7 @@ class MemoryVectors:
     def clear(self) -> int:
         """Delete every vector; another model may be attached then."""
 
-        def change(draft: _Draft) -> int:
+        def change(draft: Draft) -> int:
             deleted = 0
             for partition, count in self._counts().items():
                 deleted += count
@@ -134,11 +135,11 @@ class MemoryVectors:
         return memoryview(vector).cast("f")
 
 
-def _text(row: _Row) -> str:
+def _text(row: Row) -> str:
     return embedding_text(row.item.title, row.details.head)
 
 
-def _shelves(snapshot: Snapshot) -> Mapping[Partition, _Shelf]:
+def _shelves(snapshot: Snapshot) -> Mapping[Partition, Shelf]:
     if TYPE_CHECKING:
         assert isinstance(snapshot, MemorySnapshot)
     return snapshot.state.shelves

@@ -215,7 +215,7 @@ def test_merged_order_is_by_score_then_address() -> None:
     """Equal scores are ordered by scope, family, id."""
     hits = [_hit("memory", "b", 1, 0.5), _hit("memory", "a", 2, 0.5), _hit("zeta", "a", 0, 0.9)]
 
-    assert [(hit.address.scope_id, hit.address.family) for hit in merge([hits])] == [
+    assert [(hit.address.scope_id, hit.address.family) for hit in merge([hit] for hit in hits)] == [
         ("a", "zeta"),
         ("a", "memory"),
         ("b", "memory"),

@@ -1,0 +1,123 @@
+"""Everything that can be set, with defaults and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from powerctx_core.errors import redacted_url
+from powerctx_core.requests import SEARCH_TYPES
+from powerctx_core.types import HEAD_BYTES
+from powerctx_core.wire.strict import HIDDEN
+
+__all__ = ["RecallSettings", "RetrievalSettings", "Settings", "TokenSettings"]
+
+ITEM_BYTES_MIN, ITEM_BYTES_MAX = 64, HEAD_BYTES
+TIMEOUT_MAX = 600.0
+WEIGHT_MAX = 100.0
+
+_EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
+
+@attrs.frozen(kw_only=True)
+class TokenSettings:
+    """How tokens are counted.
+
+    Attributes:
+        estimator: name of an installed token estimator.
+    """
+
+    estimator: str = "o200k"
+
+
+@attrs.frozen(kw_only=True)
+class RecallSettings:
+    """What a request uses when it does not say.
+
+    Attributes:
+        families: kinds of evidence that are searched.
+        policy: id of a recall policy.
+        item_bytes: the most UTF-8 bytes that one entry may take.
+    """
+
+    families: tuple[str, ...] = attrs.field(default=("memory",))
+    policy: str = "powerctx.recall.v1"
+    item_bytes: int = attrs.field(default=2000)
+
+    @families.validator
+    def _check_families(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+        if not value:
+            raise ValueError("is empty; name at least one family, such as memory, or leave it out", attribute)
+        if twice := next((name for name in value if value.count(name) > 1), None):
+            raise ValueError(f"names {twice!r} twice", attribute)
+
+    @item_bytes.validator
+    def _check(self, attribute: attrs.Attribute[int], value: int) -> None:
+        if not ITEM_BYTES_MIN <= value <= ITEM_BYTES_MAX:
+            raise ValueError(f"must be from {ITEM_BYTES_MIN} to {ITEM_BYTES_MAX}, not {value}", attribute)
+
+
+@attrs.frozen(kw_only=True)
+class RetrievalSettings:
+    """How candidates are looked for.
+
+    Attributes:
+        default_search_type: ``auto``, ``fts``, ``vector`` or ``hybrid``, for requests that do not say.
+        embedding_timeout_s: how long a call waits for the query's vector, in seconds.
+        write_embedding_timeout_s: how long writing waits for the vectors of 64 texts, in seconds.
+        vector_weights: family -> weight of its vector channel beside words, whose weight is 1; the embedder's own
+            recommendation for families that are not named.
+    """
+
+    default_search_type: str = attrs.field(default="auto", validator=attrs.validators.in_(SEARCH_TYPES))
+    embedding_timeout_s: float = attrs.field(default=0.25)
+    write_embedding_timeout_s: float = attrs.field(default=60.0)
+    vector_weights: Mapping[str, float] = attrs.field(default=_EMPTY)
+
+    @embedding_timeout_s.validator
+    @write_embedding_timeout_s.validator
+    def _check_timeout(self, attribute: attrs.Attribute[float], value: float) -> None:
+        if not 0.0 < value <= TIMEOUT_MAX:
+            raise ValueError(f"must be more than 0 and at most {TIMEOUT_MAX:g} seconds, not {value}", attribute)
+
+    @vector_weights.validator
+    def _check_weights(self, attribute: attrs.Attribute[Mapping[str, float]], value: Mapping[str, float]) -> None:
+        for family, weight in value.items():
+            if not 0.0 <= weight <= WEIGHT_MAX:
+                raise ValueError(f"{family}: must be from 0 to {WEIGHT_MAX:g}, not {weight}", attribute)
+
+
+def _show_url(url: str | None) -> str:
+    return repr(None if url is None else redacted_url(url))
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """Everything that can be set.
+
+    Attributes:
+        store: URL of the store; :func:`default_store_url` when absent.
+        plugins: entry-point names of the plugins that may load; ``None`` is all, empty is safe mode.
+        embedder: name of an installed embedder; ``None`` searches by words alone.
+        sinks: names of installed sinks to use.
+        parts: part name -> its own settings, checked when the part is made.
+        origins: dotted name -> where the value came from; names that are absent were not read by :func:`load`.
+    """
+
+    store: str | None = attrs.field(default=None, repr=_show_url)
+    plugins: tuple[str, ...] | None = None
+    embedder: str | None = None
+    sinks: tuple[str, ...] = ()
+    tokens: TokenSettings = TokenSettings()
+    recall: RecallSettings = RecallSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    parts: Mapping[str, Mapping[str, object]] = attrs.field(default=_EMPTY, repr=lambda parts: repr(sorted(parts)))
+    origins: Mapping[str, str] = attrs.field(default=_EMPTY, repr=False, eq=False, metadata={HIDDEN: True})
+
+    @store.validator
+    def _check_store(self, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+        if isinstance(value, str) and not value.strip():  # else the default would be taken in silence
+            raise ValueError("is empty; leave it out instead", attribute)
