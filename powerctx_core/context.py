@@ -45,6 +45,7 @@ class Context:
             store.vectors,
             self._workers.submit,
             timeout=settings.retrieval.write_embedding_timeout_s,
+            secrets=config.secrets(settings, settings.embedder) if settings.embedder else frozenset(),
         )
         self._engine = Engine(
             host=host, store=store, settings=settings, embedding=self.embedding, workers=self._workers
@@ -210,6 +211,10 @@ def open(
         ConfigError: a setting is wrong.
         StoreUnavailable: no installed store answers to the URL, or it cannot be opened.
     """
+    if url is not None and (not isinstance(url, str) or not url.strip()):
+        raise InvalidRequest(
+            f"url is {shown(url)}; name a store, such as sqlite:///notes.db, or leave it out.", field="url"
+        )
     if isinstance(settings, config.Settings):
         effective = settings
     elif settings is not None:
@@ -220,10 +225,6 @@ def open(
         effective = attrs.evolve(effective, embedder=embedder)
     allow = plugins if plugins is not None else effective.plugins
     host = Host.compose(effective, allow=allow, extra=extra)
-    if url is not None and (not isinstance(url, str) or not url.strip()):
-        raise InvalidRequest(
-            f"url is {shown(url)}; name a store, such as sqlite:///notes.db, or leave it out.", field="url"
-        )
     chosen = url or effective.store or config.default_store_url()
     try:
         store = host.open_store(chosen)

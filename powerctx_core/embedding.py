@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 
-from powerctx_core.errors import CapabilityError, InvalidRequest, PowerctxError, redacted
+from powerctx_core.errors import CapabilityError, InvalidRequest, PowerctxError, blanked, redacted
 from powerctx_core.ports import Embedder, EmbedRequest, VectorIndex
 from powerctx_core.text.cut import head
 from powerctx_core.types import Deadline, Item, Key, PutResult
@@ -34,11 +34,13 @@ class Embedding:
         submit: Callable[[Callable[[], Sequence[bytes]]], Future[Sequence[bytes]]],
         *,
         timeout: float,
+        secrets: frozenset[str] = frozenset(),
     ) -> None:
         self._embedder = embedder
         self._index = index
         self._submit = submit
         self._timeout = timeout
+        self._secrets = secrets
         self.problem: CapabilityError | None = None
         if embedder is not None and index is not None:
             try:
@@ -52,6 +54,10 @@ class Embedding:
     def ready(self) -> Embedder | None:
         """The embedder, when its vectors can be used."""
         return None if self._index is None or self.problem is not None else self._embedder
+
+    def told(self, message: str) -> str:
+        """Return *message* without secrets: an embedder's own words may quote its settings."""
+        return blanked(redacted(message), self._secrets)
 
     def known(self, items: Sequence[Item]) -> Mapping[str, bytes]:
         """Return the vectors that are stored already for the texts of *items*."""
@@ -78,7 +84,9 @@ class Embedding:
             self._store(texts, known)
         except (Exception, SystemExit) as error:
             _LOGGER.warning(
-                "%d items are stored without vectors (%s); `powerctx embed` makes them.", len(texts), _cause(error)
+                "%d items are stored without vectors (%s); `powerctx embed` makes them.",
+                len(texts),
+                self.told(_cause(error)),
             )
 
     def embed_all(self, wanted: Callable[[str], bool], *, rebuild: bool) -> Iterator[int]:
@@ -133,7 +141,7 @@ class Embedding:
         self._index.upsert({key: vectors[text] for key, text in texts.items() if text in vectors})
         if problems:
             # The others are kept: one bad vector must not cost a whole batch.
-            _LOGGER.warning("%d texts stay without vectors; the first: %s", len(problems), redacted(problems[0]))
+            _LOGGER.warning("%d texts stay without vectors; the first: %s", len(problems), self.told(problems[0]))
 
     def _ask(self, embedder: Embedder, texts: tuple[str, ...]) -> Sequence[bytes]:
         """Return the embedder's answer, on a worker so that one that hangs is not waited for without end.
@@ -154,7 +162,7 @@ class Embedding:
         except PowerctxError:
             raise
         except (Exception, SystemExit) as error:
-            raise CapabilityError(f"The embedder failed: {type(error).__name__}: {redacted(str(error))}") from error
+            raise CapabilityError(f"The embedder failed: {self.told(_cause(error))}") from error
         if count != len(texts):
             raise CapabilityError(f"The embedder gave {count} vectors for {len(texts)} texts.")
         return made
@@ -165,4 +173,4 @@ def _text(item: Item) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    return redacted(str(error) if isinstance(error, PowerctxError) else f"{type(error).__name__}: {error}")
+    return str(error) if isinstance(error, PowerctxError) else f"{type(error).__name__}: {error}"

@@ -239,7 +239,11 @@ class Engine:
         if embedder is not None and (unused or not (wanted or serves(embedder.profile, query))):
             embedder = None
         embeddings = QueryEmbeddings(
-            embedder, self.workers.submit, timeout=self.settings.retrieval.embedding_timeout_s, deadline=deadline
+            embedder,
+            self.workers.submit,
+            timeout=self.settings.retrieval.embedding_timeout_s,
+            deadline=deadline,
+            told=self.embedding.told,
         )
         if problem is not None and search_type != "fts":
             embeddings.unavailable(str(problem))

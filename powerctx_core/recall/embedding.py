@@ -60,8 +60,10 @@ class QueryEmbeddings:
         *,
         timeout: float,
         deadline: Deadline,
+        told: Callable[[str], str] = redacted,
     ) -> None:
         self._embedder = embedder
+        self._told = told
         self._submit = submit
         self._wait = Deadline.after(timeout if (left := deadline.remaining()) is None else min(timeout, left))
         self._pending: dict[str, Future[bytes]] = {}
@@ -122,4 +124,4 @@ class QueryEmbeddings:
         with self._lock:
             if self.fallback == "none":
                 self.fallback = fallback
-                self.reason = redacted(reason)
+                self.reason = self._told(reason)

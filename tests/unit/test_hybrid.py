@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import attrs
 import pytest
 
 import powerctx_core as powerctx
@@ -61,12 +62,19 @@ class Topics:
         return _unit(values)
 
 
+@attrs.frozen
+class _Keyed:
+    """Settings of the part."""
+
+    api_key: str | None = None
+
+
 def _plugin(embedder: object) -> object:
     class Plugin:
         @staticmethod
         @hookimpl
         def powerctx_embedders() -> list[EmbedderSpec]:
-            return [EmbedderSpec(name="topics", factory=lambda settings: embedder)]
+            return [EmbedderSpec(name="topics", factory=lambda settings: embedder, settings=_Keyed)]
 
     return Plugin()
 
@@ -175,6 +183,27 @@ def test_words_go_on_when_the_embedder_fails(url: str, answer: Any) -> None:
         assert 1 == embedder.calls
         with pytest.raises(CapabilityError, match="use auto or fts"):
             context.find("ship", scope_id="s", search_type="hybrid")
+
+
+def test_what_an_embedder_says_shows_no_secret(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """An error that quotes the part's own settings or a URL's password is blanked, in errors and in the log."""
+
+    def leak(request: EmbedRequest) -> list[bytes]:
+        raise RuntimeError("401 for sk-canary-1 at https://u:canary-2@host/v1")
+
+    embedder = Topics(leak)
+    with _open(embedder, url, parts={"topics": {"api_key": "sk-canary-1"}}) as context:
+        context.put(_ITEMS)
+        with pytest.raises(CapabilityError) as query:
+            context.find("ship", scope_id="s", search_type="vector")
+        embedder.embed = leak  # type: ignore[method-assign]
+        context.put([Item(scope_id="s", text="another ship")])
+        with pytest.raises(CapabilityError) as stored:
+            list(context.embed())
+
+    said = f"{query.value} {stored.value} {caplog.text}"
+    assert "401 for ***" in said
+    assert "canary" not in said
 
 
 def test_a_slow_embedder_is_waited_for_no_longer_than_its_time(url: str) -> None:
