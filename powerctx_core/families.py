@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from powerctx_core.errors import PoolInvariantError
 from powerctx_core.ports import (
     Call,
     FetchRequest,
@@ -14,11 +13,12 @@ from powerctx_core.ports import (
     NeighbourRequest,
     RetrievalRequest,
 )
+from powerctx_core.recall.checks import accepts
 from powerctx_core.recall.ranking import Scorer, rank
 from powerctx_core.records import FamilySpec, NoSettings
 from powerctx_core.types import Key, LexicalHit, Pool
 
-__all__ = ["StoredFamily", "check_pool"]
+__all__ = ["StoredFamily"]
 
 
 class StoredFamily:
@@ -44,8 +44,9 @@ class StoredFamily:
         nearest, cosines = _nearest(request, call, vector, [hit.key for hit in best])
         brought: dict[Key, tuple[Key, ...]] = {}
         if request.neighbours:
-            ranked = _ranked(best, found, cosines, nearest, request.weights)
-            brought = _neighbours(request, ranked[: request.neighbours], call)
+            ranked = _ranked(best, found, cosines, nearest, request.weights)[: request.neighbours]
+            alone = {hit.key for hit in best if not hit.threaded}
+            brought = _neighbours(request, [key for key in ranked if key not in alone], call)
         channels: dict[str, tuple[Key, ...]] = {}
         if request.weights.get("fts"):
             channels["fts"] = tuple(hit.key for hit in best)
@@ -60,6 +61,10 @@ class StoredFamily:
             cosines=cosines,
         )
         details = call.catalogue.fetch(fetch) if fetch.keys else {}
+        if request.filters and brought:
+            # The store restricts what it matches; neighbours come by their place and are held to the same here.
+            outside = [key for key in brought if key in details and not accepts(request.filters, details[key])]
+            details = {key: details[key] for key in details if key not in set(outside)}
         return Pool(
             family=request.partition.family,
             scope_id=request.partition.scope_id,
@@ -134,30 +139,3 @@ def _neighbours(request: RetrievalRequest, members: Sequence[Key], call: Call) -
         for key in beside.get(member, ()):
             brought[key] = (*brought.get(key, ()), member)
     return brought
-
-
-def check_pool(pool: Pool, request: RetrievalRequest) -> None:
-    """Check what a family returned.
-
-    Raises:
-        PoolInvariantError: it answers for another partition, or names members without details, or members of another
-            partition.
-    """
-    partition = request.partition
-    if (pool.scope_id, pool.family) != (partition.scope_id, partition.family):
-        raise PoolInvariantError(
-            f"family {partition.family!r} was asked for scope {partition.scope_id!r} and answered for family "
-            f"{pool.family!r} in scope {pool.scope_id!r}."
-        )
-    for name, keys in pool.channels.items():
-        missing = [key for key in keys if key not in pool.candidates]
-        if missing:
-            raise PoolInvariantError(
-                f"family {partition.family!r}: channel {name!r} names {len(missing)} members without details."
-            )
-    for candidate in pool.candidates.values():
-        address = candidate.address
-        if (address.scope_id, address.family) != (partition.scope_id, partition.family) or not address.artifact_id:
-            raise PoolInvariantError(
-                f"family {partition.family!r}: a member's address does not lie in scope {partition.scope_id!r}."
-            )

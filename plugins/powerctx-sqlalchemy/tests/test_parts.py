@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from powerctx_sqlalchemy.frequency import Frequencies
 from powerctx_sqlalchemy.occurrences import Wanted
 from powerctx_sqlalchemy.rows import analysed, joined_tags, microseconds, moment, split_tags
-from powerctx_sqlalchemy.snapshot import EmptySnapshot, _required
-from powerctx_sqlalchemy.tables import block
+from powerctx_sqlalchemy.snapshot import EmptySnapshot
+from powerctx_sqlalchemy.tables import LENGTH_BITS, block, length_class, typical_length
 
 from powerctx_core.ports import FetchRequest
 from powerctx_core.text.terms import encode
@@ -63,32 +62,14 @@ def test_blocks():
     assert block((1 << 31) - 1)[1] < 1 << 63
 
 
-def test_frequencies():
-    """Only unknown terms are counted; a change makes all unknown; an older snapshot leaves newer figures alone."""
-    asked = []
-    kept = Frequencies()
+def test_length_classes():
+    """Lengths have few classes, in their order, each with a length that is near all of its own."""
+    classes = [length_class(length) for length in range(10_000)]
 
-    def count(codes):
-        asked.append(tuple(codes))
-        return {"a": 1}
-
-    assert {"a": 1, "b": 0} == dict(kept.of(1, 5, ["a", "b"], count))
-    assert {"b": 0, "c": 0} == dict(kept.of(1, 5, ["b", "c"], count))
-    assert {"a": 1} == dict(kept.of(1, 4, ["a"], count))
-    assert {"a": 1} == dict(kept.of(1, 5, ["a"], count))
-    assert {"a": 1} == dict(kept.of(1, 6, ["a"], count))
-    assert {"a": 1} == dict(kept.of(2, 6, ["a"], count))
-    assert [("a", "b"), ("c",), ("a",), ("a",), ("a",)] == asked
-
-
-def test_required_terms():
-    """All terms decide who is ranked until they occur too often together; then the rarest, enough to fill the list."""
-    few = {"a": 10, "b": 900}
-    many = {"a": 1, "b": 5_000, "c": 6_000, "d": 50_000}
-
-    assert ["a", "b"] == list(_required(["a", "b"], few, 128))
-    assert ["a", "b", "c"] == list(_required(list("dcba"), many, 128))
-    assert ["a", "b", "c", "d"] == list(_required(list("dcba"), many, 10_000))
+    assert classes == sorted(classes)
+    assert {*classes} == {*range(1 << LENGTH_BITS)} - {*range(length_class(5) + 1, length_class(6))}
+    for length in range(4, 800):
+        assert abs(typical_length(classes[length]) / length - 1) < 0.1
 
 
 def test_empty_snapshot():

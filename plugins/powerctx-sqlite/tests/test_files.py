@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -53,26 +54,84 @@ def test_file_that_appears_is_seen(opened, ask):
     [
         ("sqlite://host/notes.db", "sqlite:///notes.db"),
         ("sqlite:notes.db", "sqlite:///notes.db"),
-        ("sqlite:///notes.db?mode=rw", "mode=rw is not understood"),
-        ("sqlite:///notes.db?synchronous=OFF", "synchronous=FULL"),
-        ("sqlite:///notes.db?busy_timeout_ms=-1", "busy_timeout_ms=N"),
+        ("sqlite:///notes.db?mode=hidden", "the parameter mode is ro"),
+        ("sqlite:///notes.db?synchronous=OFF", "synchronous is FULL or NORMAL"),
+        ("sqlite:///notes.db?busy_timeout_ms=-1", "busy_timeout_ms is 0 to 3600000"),
+        ("sqlite:///notes.db?busy_timeout_ms=3600001", "busy_timeout_ms is 0 to 3600000"),
+        ("sqlite:///notes.db?busy_timeout_ms=99999999999999", "busy_timeout_ms is 0 to 3600000"),
+        ("sqlite:///notes.db?busy_timeout_ms=\u0663", "busy_timeout_ms is 0 to 3600000"),
+        ("sqlite:///notes.db?password=hidden", "the parameter password is not known"),
+        ("sqlite:///notes.db?mode=ro&pw=hidden", "the parameter pw is not known; the parameters are synchronous"),
+        ("sqlite:///notes.db?pw%3Dhidden", "a parameter is not known"),
+        ("sqlite:///notes.db?p%20w=hidden", "a parameter is not known"),
+        ("sqlite:notes.db?pw=hidden", "sqlite:///notes.db"),
         ("sqlite:///a%00b.db", "NUL"),
         ("sqlite://user:hidden@host/x", "sqlite:///notes.db"),
+        ("sqlite:///notes\ud800.db", "lone surrogate"),
+        ("sqlite:///trail.db/", "name of a directory"),
+        ("sqlite:///trail.db/.", "name of a directory"),
+        ("sqlite:///..", "name of a directory"),
+        ("sqlite:////dev/null/x.db", "a part of this path is a file"),
+        (f"sqlite:////tmp/{'x' * 300}.db", "cannot be reached"),
     ],
 )
 def test_bad_urls(url, told):
-    """A URL that cannot be meant is refused with the form to use, and without its secrets."""
+    """A URL that cannot be meant is refused with the form to use, without its secrets, and in what can be printed."""
     with pytest.raises(StoreUnavailable) as caught:
         open_store(url)
 
     assert told in str(caught.value)
     assert "hidden" not in str(caught.value)
+    assert str(caught.value).encode()
 
 
 def test_directory(tmp_path):
     """A directory is not a store; the message says what to write instead."""
     with pytest.raises(StoreUnavailable, match="is a directory; name a file in it"):
         open_store(f"sqlite:///{tmp_path}")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs special files")
+def test_special_files(tmp_path):
+    """What is no regular file is refused by its kind at once, also behind a link; nothing is made."""
+    os.mkfifo(tmp_path / "pipe")
+    links = {"pipe-link": "pipe", "null": "/dev/null", "loop": "pool", "pool": "loop", "dangling": "nowhere"}
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+    before = sorted(tmp_path.iterdir())
+
+    for name, told in {
+        "pipe": "a named pipe",
+        "pipe-link": "a named pipe",
+        "socket": "a socket",
+        "null": "a device",
+        "loop": "leads to itself",
+        "loop/x.db": "leads to itself",
+        "dangling": r"a symbolic link to .*nowhere, which does not exist",
+        "dangling/x.db": "The directory of .* does not exist",
+    }.items():
+        for parameters in ("", "?mode=ro"):
+            with pytest.raises(StoreUnavailable, match=told):
+                open_store(f"sqlite:///{tmp_path / name}{parameters}")
+    assert before == sorted(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have names that are text")
+@pytest.mark.parametrize("name", ["%ff\u00e9.db", "\udcff\u00e9.db"])
+def test_name_of_bytes(tmp_path, ask, name):
+    """A name that is not UTF-8 is used as it is, whether it is quoted or came from the command line."""
+    store = open_store(f"sqlite:///{tmp_path}/{name}")
+    store.catalogue.put([ask.item("alpha", artifact_id="x")])
+    status = store.status()
+    store.close()
+
+    assert [b"\xff\xc3\xa9.db"] == [os.fsencode(file.name) for file in tmp_path.iterdir()]
+    assert status.location.endswith("\\xff\u00e9.db")
+    reader = open_store(f"sqlite:///{tmp_path}/{name}?mode=ro")
+    assert {"x"} == ask.found(reader, "alpha")
+    reader.close()
 
 
 def test_missing_directory(tmp_path, monkeypatch):
@@ -151,6 +210,135 @@ def test_damaged_page(opened, ask, path):
         ask.fetched(opened(), "alpha")
 
 
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("DELETE FROM meta", "lacks the row analysis_version"),
+        ("DELETE FROM meta WHERE name = 'store_id'", "lacks the row store_id"),
+        ("DELETE FROM alembic_version", "lacks the version of its schema"),
+        ("DROP TABLE partition", "lacks the table partition"),
+        ("DROP TABLE meta", "lacks the table meta"),
+    ],
+)
+@pytest.mark.parametrize("parameters", ["", "?mode=ro"])
+def test_lost_rows_and_tables(opened, path, statement, told, parameters):
+    """A file without what every store has is refused at open, by what is missing."""
+    store = opened()
+    store.catalogue.put([Item(scope_id="s", text="alpha")])
+    store.close()
+    with sqlite3.connect(path) as other:
+        other.execute(statement)
+    other.close()
+
+    with pytest.raises(StoreUnavailable, match=rf"{told}.*restore a backup"):
+        opened(parameters)
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE lexical", "DROP TRIGGER revision_immutable"])
+def test_lost_objects(opened, ask, path, statement):
+    """Without the full-text index items can be read, and the status names the problem."""
+    store = opened()
+    store.catalogue.put([ask.item("alpha", artifact_id="x")])
+    assert () == store.status().problems
+    store.close()
+    with sqlite3.connect(path) as other:
+        other.execute(statement)
+    other.close()
+
+    store = opened()
+    assert [(1, "alpha", "current")] == ask.states(store, "x")
+    (problem,) = store.status().problems
+    assert statement.split()[-1] in problem
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("parameters", ["", "?mode=ro"])
+@pytest.mark.skipif(os.name == "nt", reason="open files cannot be deleted there")
+def test_file_lost_while_open(opened, ask, path, replaced, parameters):
+    """When the file has lost its name, reads, writes and the status say so, and nothing is told to be stored."""
+    writer = opened()
+    writer.catalogue.put([ask.item("alpha", artifact_id="x")])
+    writer.close()
+    if replaced:
+        other = path.with_name("other.db")
+        other.write_bytes(path.read_bytes())
+    store = opened(parameters)
+    assert {"x"} == ask.found(store, "alpha")
+    if replaced:
+        other.rename(path)
+    else:
+        path.unlink()
+    told = "was replaced by another program" if replaced else "was deleted by another program"
+
+    with pytest.raises(StoreError, match=told):
+        ask.found(store, "alpha")
+    with pytest.raises(StoreError, match=told):
+        store.catalogue.put([ask.item("beta")])
+    assert any(told in problem for problem in store.status().problems)
+    store.close()
+    assert path.exists() is replaced
+
+
+@pytest.mark.skipif(os.name == "nt", reason="open files cannot be deleted there")
+def test_file_lost_while_written(opened, ask, path):
+    """A file that is deleted in the middle of a write keeps nothing, and the write says so."""
+    store = opened()
+    store.catalogue.put([ask.item("alpha", artifact_id="x")])
+
+    with pytest.raises(StoreError, match="was deleted"), store._database.writing():
+        path.unlink()
+
+
+def _contents(path: Path) -> dict[str, tuple[bytes, int]]:
+    return {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in path.parent.iterdir()}
+
+
+@pytest.mark.parametrize("journal", ["WAL", "DELETE", "PERSIST", "TRUNCATE"])
+@pytest.mark.parametrize("parameters", ["", "?mode=ro"])
+def test_reads_change_nothing(opened, ask, path, journal, parameters):
+    """Reading, with or without ``mode=ro``, leaves every byte of the folder; a write gives the file its log."""
+    store = opened()
+    store.catalogue.put([ask.item("alpha", artifact_id="x")])
+    store.close()
+    with sqlite3.connect(path) as other:
+        other.execute(f"PRAGMA journal_mode = {journal}")
+    other.close()
+    before = _contents(path)
+
+    reader = opened(parameters)
+    assert {"x"} == ask.found(reader, "alpha")
+    during = _contents(path)
+    reader.status()
+    reader.close()
+
+    assert before == _contents(path)
+    assert before == during or (journal, parameters) == ("WAL", "")
+    store = opened()
+    store.catalogue.put([ask.item("beta", artifact_id="y")])
+    assert "wal" == store.status().facts["journal"]
+
+
+def test_write_without_a_log(opened, ask, path):
+    """While somebody reads a file that has no log yet, it gets none, and is written all the same."""
+    store = opened()
+    store.catalogue.put([ask.item("alpha", artifact_id="x")])
+    store.close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("PRAGMA journal_mode = DELETE")
+    store = opened(busy_timeout_ms=100)
+    other.execute("BEGIN")
+    other.execute("SELECT * FROM meta").fetchall()
+
+    with pytest.raises(StoreError, match=r"another process.*Nothing of this batch was kept"):
+        store.catalogue.put([ask.item("beta", artifact_id="y")])
+    other.execute("COMMIT")
+    other.close()
+    store.catalogue.put([ask.item("beta", artifact_id="y")])
+
+    assert {"x", "y"} == ask.found(store, "alpha beta")
+    assert "wal" == store.status().facts["journal"]
+
+
 def test_read_only_by_choice(opened, ask):
     """``mode=ro`` reads and refuses every write with one sentence."""
     store = opened()
@@ -203,7 +391,7 @@ def test_locked(opened, ask, path):
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 
-    with pytest.raises(StoreError, match="another process is writing"):
+    with pytest.raises(StoreError, match=r"another process is writing.*Nothing of this batch was kept"):
         store.catalogue.put([ask.item("beta", artifact_id="y")])
 
     assert {"x"} == ask.found(store, "alpha beta")
@@ -330,3 +518,20 @@ def test_settings_and_url():
 
     assert (Path("/a b/n.db"), "FULL", 7) == (place.path, effective.synchronous, effective.busy_timeout_ms)
     assert Path.cwd() / "n.db" == locations.parsed("sqlite:///n.db", SqliteSettings())[0].path
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"busy_timeout_ms": -5},
+        {"busy_timeout_ms": 99999999999999},
+        {"rank_above": -1},
+        {"reanalyse_at_most": -1},
+        {"vector_memory_mb": 1 << 40},
+        {"synchronous": "OFF; DROP TABLE meta"},
+    ],
+)
+def test_bad_settings(values):
+    """A setting outside of its range is refused with the range."""
+    with pytest.raises(ValueError, match=r"must be (from 0 to \d+|in )"):
+        SqliteSettings(**values)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from powerctx_sqlite.location import parsed
+from powerctx_sqlite.settings import SqliteSettings
+from powerctx_sqlite.store import open_store
 
-from powerctx_core.types import Deadline
+from powerctx_core.errors import StoreError
+from powerctx_core.types import Deadline, Item
 
+ROOT = os.geteuid() == 0 if hasattr(os, "geteuid") else False
+ITEMS = 400
 WRITER = """
 import sys
 from powerctx_core.types import Item
@@ -27,6 +37,99 @@ for line in sys.stdin:
     print("done", flush=True)
 store.close()
 """
+
+STRANGER = """
+import json, os, sys
+from powerctx_core.errors import StoreError
+from powerctx_core.ports import FetchRequest, LexicalRequest
+from powerctx_core.text.terms import analyse_query
+from powerctx_core.types import Deadline, Item, Partition
+from powerctx_sqlite.store import open_store
+
+def texts(store, deadline=Deadline()):
+    request = LexicalRequest(partition=Partition("s", "memory"), query=analyse_query("alpha"), k=10_000)
+    with store.catalogue.snapshot(deadline) as snapshot:
+        hits = snapshot.lexical([request])[0].hits
+        found = snapshot.fetch(FetchRequest(keys=tuple([hit.key for hit in hits])))
+    return [candidate.head for candidate in found.values()]
+
+memory = open_store("sqlite://")  # Whatever is imported late is imported by the user who may.
+memory.catalogue.put([Item(scope_id="s", text="alpha")])
+assert ["alpha"] == texts(memory)
+memory.status()
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+store = None
+print("ready", flush=True)
+for _ in sys.stdin:
+    try:
+        store = store or open_store(f"sqlite:///{sys.argv[1]}")
+        answer = sorted(texts(store))
+    except StoreError as error:
+        answer = str(error)
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.fixture
+def stranger():
+    """A function that starts a process of a user who may read only, and returns a function that reads there."""
+    started = []
+
+    def start(path):
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        process = subprocess.Popen(
+            [sys.executable, "-c", STRANGER, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        started.append(process)
+        assert "ready\n" == process.stdout.readline()
+
+        def read():
+            process.stdin.write("read\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        return read
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stdin.close()
+
+
+@pytest.fixture
+def public():
+    """A file in a folder that everybody may read, and only its owner write."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name) / "notes.db"
+
+
+def _put(path, generation: int) -> None:
+    """Give every item of the store another text, and close it."""
+    store = open_store(f"sqlite:///{path}")
+    store.catalogue.put(
+        [
+            Item(scope_id="s", text=f"alpha generation{generation} {'x' * 200}", artifact_id=f"a{n}")
+            for n in range(ITEMS)
+        ]
+    )
+    store.close()
+
+
+def _generation(texts) -> int:
+    """Return the one generation of which all texts are."""
+    assert isinstance(texts, list), texts
+    assert ITEMS == len(texts)
+    (found,) = {text.split()[1] for text in texts}
+    return int(found.removeprefix("generation"))
 
 
 @pytest.fixture
@@ -153,3 +256,143 @@ def test_killed_writer(opened, ask, writer, path):
         plain.execute("INSERT INTO lexical(lexical) VALUES ('integrity-check')")
         assert (count + 1,) == plain.execute("SELECT count(*) FROM revision").fetchone()
     plain.close()
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can become a user who may not write")
+def test_stranger_sees_every_change(public, stranger):
+    """A reader without write access sees what others have written and closed, or are writing, each time it reads."""
+    _put(public, 0)
+    read = stranger(public)
+    assert 0 == _generation(read())
+    for generation in range(1, 4):
+        _put(public, generation)
+        assert generation == _generation(read())
+        assert generation == _generation(read())
+
+    with sqlite3.connect(public, isolation_level=None) as other:
+        other.execute("SELECT * FROM meta").fetchall()
+        _put(public, 4)
+        assert 4 == _generation(read())
+        _put(public, 5)
+        assert 5 == _generation(read())
+    other.close()
+    _put(public, 6)
+    assert 6 == _generation(read())
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can become a user who may not write")
+@pytest.mark.parametrize("journal", ["WAL", "DELETE"])
+def test_stranger_while_others_write(public, stranger, journal):
+    """While others open, write and close the file, each read of that user is of one state, or refused with a reason."""
+    _put(public, 0)
+    with sqlite3.connect(public) as other:
+        other.execute(f"PRAGMA journal_mode = {journal}")
+    other.close()
+    read = stranger(public)
+    done = threading.Event()
+
+    def work() -> None:
+        for generation in range(1, 25):
+            _put(public, generation)
+        done.set()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    seen = []
+    while not done.is_set():
+        answer = read()
+        if isinstance(answer, str):
+            assert "changed by another process while it was read" in answer
+        else:
+            seen.append(_generation(answer))
+    worker.join()
+
+    assert seen == sorted(seen)
+    assert len(seen) > 5
+    assert 24 == _generation(read())
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that cannot be caught")
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("parameters", ["", "?mode=ro"])
+def test_commits_in_the_log(ask, writer, path, linked, parameters):
+    """What a killed process has committed is read from the log beside the file, also through a link elsewhere."""
+    process = writer()
+    _write(process, 0, 5)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    place = path
+    if linked:
+        place = path.parent / "elsewhere" / "link.db"
+        place.parent.mkdir()
+        place.symlink_to(path)
+
+    store = open_store(f"sqlite:///{place}{parameters}")
+    assert 5 == ask.lexical(store, "alpha").statistics.items
+    store.close()
+    if linked:
+        assert [place] == list(place.parent.iterdir())
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can become a user who may not write")
+@pytest.mark.parametrize("linked", [False, True])
+def test_stranger_and_commits_in_the_log(public, stranger, linked):
+    """A log that cannot be read without write access is not left out: it is read, or the file is refused."""
+    _put(public, 0)
+    other = sqlite3.connect(public, isolation_level=None)
+    other.execute("BEGIN")
+    other.execute("SELECT * FROM meta").fetchall()
+    _put(public, 1)
+    kept = {file: file.read_bytes() for file in public.parent.iterdir()}
+    other.close()
+    index = public.with_name(public.name + "-shm")
+    for file in kept.keys() - {index}:
+        file.write_bytes(kept[file])
+    assert public.with_name(public.name + "-wal").stat().st_size
+    place = public
+    if linked:
+        place = public.with_name("links") / "link.db"
+        place.parent.mkdir(mode=0o755)
+        place.symlink_to(public)
+    read = stranger(place)
+
+    assert "holds commits that cannot be read" in read()
+    index.write_bytes(kept[index])
+    assert 1 == _generation(read())
+
+
+def test_sealed_snapshot(opened, ask, path):
+    """A view without locks that was open while the file changed is refused at its end; the next one is right."""
+    _put(path, 0)
+    reader = opened("?mode=ro")
+
+    def torn(generation: int, error: Exception | None = None) -> None:
+        with reader.catalogue.snapshot(Deadline()) as snapshot:
+            _put(path, generation)
+            snapshot.history("s", "memory", "a1")
+            if error is not None:
+                raise error
+
+    for generation, error in enumerate((None, KeyError("from a mixture of states")), start=1):
+        with pytest.raises(StoreError, match="changed by another process while it was read"):
+            torn(generation, error)
+        assert generation + 1 == len(ask.states(reader, "a1"))
+    with pytest.raises(KeyError, match="of its own"), reader.catalogue.snapshot(Deadline()):
+        raise KeyError("of its own")
+    with reader.catalogue.snapshot(Deadline()) as snapshot:
+        opened().catalogue.put([ask.item("beta", artifact_id="more")])
+        assert snapshot.latest("s", "memory", "more") is None
+    assert {"more"} == ask.found(reader, "beta")
+
+
+def test_stamps_tell_apart(path):
+    """A stamp that is as new as the clock's step is waited for: a change within that step would not show."""
+    path.write_bytes(b"x")
+    location = parsed(f"sqlite:///{path}", SqliteSettings())[0]
+    for _ in range(20):
+        path.write_bytes(b"y")
+        before = location.settled()
+        assert time.time_ns() - max(before.modified_ns, before.changed_ns) >= 20_000_000
+        path.write_bytes(b"z")
+        assert before != location.stamp()
+    assert before.same_file(location.stamp())

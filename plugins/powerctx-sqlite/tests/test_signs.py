@@ -10,6 +10,7 @@ from powerctx_sqlite import resident, signs
 from powerctx_sqlite.resident import Held, Residents
 from powerctx_sqlite.signs import Exact, Signs
 
+KEYS = st.integers(0, 60).map(lambda n: 3 << 32 | n << 5 | n % 7)
 DIMENSIONS = st.sampled_from([1, 7, 8, 63, 64, 65, 100, 512])
 
 
@@ -45,6 +46,9 @@ def test_equal_rows_have_equal_cosines(dimensions):
 
     assert 1 == len(set(found[::7].tolist()))
     assert found[0] == signs.cosines(stored[14:15], query)[0]
+    for offset in range(1, 16):
+        moved = np.frombuffer(bytes(offset * 4) + query.tobytes(), np.float32, offset=offset * 4)
+        assert found[0] == signs.cosines(stored[:1], moved)[0]
     again = signs.encoded([signs.float32_bytes(stored[0].tobytes())], dimensions)
     assert [stored[0].tobytes()] == again
 
@@ -136,37 +140,44 @@ def test_recall():
 def test_changes(data, exact, seed):
     """A state that was changed step by step, over the limit and back, holds what one that is loaded anew holds."""
     rng = np.random.default_rng(seed)
-    patch = pytest.MonkeyPatch()
-    patch.setattr(resident, "EXACT", exact)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resident, "EXACT", exact)
+        states = _changed(data, rng)
+
+    # Older states are as they were, although newer ones share their memory.
+    for state, content in states:
+        query = units(rng, 1, 24)[0]
+        keys, cosines = state.near(query, 100, None, removed=False)
+        assert set(content) == set(keys.tolist())
+        if cosines is not None and content:
+            alone = [signs.cosines(content[key].reshape(1, -1), query)[0] for key in keys.tolist()]
+            assert alone == cosines.tolist()
+        allowed = np.array([key for key in content if key >> 5 & 1], np.int64)
+        assert set(allowed.tolist()) == set(state.near(query, 100, allowed, removed=False)[0].tolist())
+        if content:
+            whole = np.array(list(content.values()))
+            true = signs.best(signs.cosines(whole, query), np.array(list(content), np.int64), 5)
+            assert {list(content)[place] for place in true.tolist()} <= set(keys.tolist())
+
+
+def _changed(data, rng):
+    """Return states, each made from the one before, with what they must hold."""
     held = Held.of(1, 1, [])
     stored: dict[int, np.ndarray] = {}
     states = []
     for step in range(data.draw(st.integers(1, 8))):
-        keys = data.draw(st.lists(st.integers(0, 60), max_size=25, unique=True))
-        removed = sorted(data.draw(st.sets(st.integers(0, 60), max_size=25)) - set(keys))
+        keys = data.draw(st.lists(KEYS, max_size=25, unique=True))
+        removed = sorted(data.draw(st.sets(KEYS, max_size=25)) - set(keys))
         rows = halves(units(rng, len(keys), 24)) if keys else np.empty((0, 24), np.int16)
         stored |= dict(zip(keys, rows, strict=True))
         for key in removed:
             stored.pop(key, None)
         held = held.changed(step + 2, np.array(keys, np.int64), rows, np.array(removed, np.int64))
         if not held.fitting:
-            held = Held.of(
-                step + 2, 1, [(np.array(list(stored), np.int64), np.array(list(stored.values())))] if stored else []
-            )
+            batch = (np.array(list(stored), np.int64), np.array(list(stored.values())))
+            held = Held.of(step + 2, 1, [batch] if stored else [])
         states.append((held, dict(stored)))
-    patch.undo()
-
-    # Older states are as they were, although newer ones share their memory.
-    for state, content in states:
-        query = units(rng, 1, 24)[0]
-        keys, _ = state.near(query, 100, None, removed=False)
-        assert set(content) == set(keys.tolist())
-        allowed = np.array([key for key in content if key % 2], np.int64)
-        assert set(allowed.tolist()) == set(state.near(query, 100, allowed, removed=False)[0].tolist())
-        if content:
-            whole = np.array(list(content.values()))
-            true = signs.best(signs.cosines(whole, query), np.array(list(content), np.int64), 5)
-            assert {list(content)[place] for place in true.tolist()} <= set(keys.tolist())
+    return states
 
 
 def test_least_recently_used_are_dropped():

@@ -97,7 +97,7 @@ def test_batch_is_atomic(store, ask, path):
     other.commit()
     batch = [ask.item("beta", artifact_id="x"), ask.item("gamma", artifact_id="new"), ask.item("d", artifact_id="bad")]
 
-    with pytest.raises(StoreError, match="Nothing of it was kept"):
+    with pytest.raises(StoreError, match="Nothing of this batch was kept"):
         store.catalogue.put(batch)
 
     assert [(1, "alpha", "current")] == ask.states(store, "x")

@@ -131,6 +131,12 @@ class Database(ABC):
     def explained(self, error: Exception, doing: str) -> StoreError:
         """Return what to tell about an error of the driver or of SQLAlchemy; *doing* is what was tried."""
 
+    def fetched(
+        self, connection: sa.Connection, statement: sa.Select[Any] | sa.TextClause, values: Mapping[str, Any]
+    ) -> Sequence[Sequence[Any]]:
+        """Return the rows of a statement that every retrieval runs; a dialect may know a shorter way."""
+        return connection.execute(statement, values).all()
+
     @abstractmethod
     def json_values(self, parameter: str) -> sa.FromClause:
         """Return a table of one column, ``value``, over a JSON array bound to *parameter*."""

@@ -13,7 +13,7 @@ import attrs
 from powerctx_core.text.cut import derived_abstract, head
 from powerctx_core.text.terms import analyse, analysed_text, encode
 from powerctx_core.types import Address, Item, Partition, RawCandidate, Revision
-from powerctx_sqlalchemy.tables import TAG_SEPARATOR, analysis, revision
+from powerctx_sqlalchemy.tables import TAG_SEPARATOR, revision
 
 __all__ = [
     "CANDIDATE",
@@ -37,7 +37,6 @@ CANDIDATE = (
     revision.c.id,
     revision.c.artifact_id,
     revision.c.number,
-    analysis.c.length,
     revision.c.kind,
     revision.c.category,
     revision.c.title,
@@ -174,14 +173,15 @@ def _metadata(value: str | None) -> Mapping[str, Any]:
 def candidate(
     partition: Partition,
     row: Sequence[Any],
+    length: int | None,
     matched: Mapping[str, int] = _NOTHING,
     cosine: float | None = None,
 ) -> RawCandidate:
     """Build a candidate of *partition* from the columns of :data:`CANDIDATE`, and what retrieval knows of it."""
     (
-        _, artifact_id, number, length, kind, category, title, abstract, body_bytes, overview_bytes,
+        _, artifact_id, number, kind, category, title, abstract, body_bytes, overview_bytes,
         tags, created_at, updated_at, event_time, thread, position, confidence, layer, origin, meta, start,
-    ) = row[: len(CANDIDATE)]  # fmt: skip
+    ) = row  # fmt: skip
     created = _EPOCH + timedelta(0, 0, created_at)
     return RawCandidate(
         address=Address(partition.scope_id, partition.family, artifact_id, number),

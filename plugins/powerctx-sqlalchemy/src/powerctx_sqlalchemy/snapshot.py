@@ -32,7 +32,7 @@ __all__ = ["EmptySnapshot", "PartitionRow", "RelationalSnapshot"]
 
 TERMS = 64
 """Query terms that are used at most."""
-_OVERFETCH, _LEAST = 2.5, 128
+_OVERFETCH, _LEAST = 1.5, 96
 """An index knows lengths and occurrences only nearly, so more than *k* rows are taken from its top."""
 _SCANNED_ITEMS, _SCANNED_TERMS = 128, 8_192
 """Up to this size reading the terms of a whole partition costs less than asking the index (50 items: a fifth), and so
@@ -82,14 +82,17 @@ class RelationalSnapshot:
         with self._database.told("read partitions"):
             return self._partitions(asked)
 
+    def _fetched(self, statement: sa.Select[Any] | sa.TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        return self._database.fetched(self._connection, statement, values)
+
     def _partitions(self, asked: Sequence[Partition]) -> list[PartitionRow | None]:
         missing = [partition for partition in dict.fromkeys(asked) if partition not in self._rows]
         if len(missing) == 1:
             values = {"scope": missing[0].scope_id, "name": missing[0].family}
-            found = self._connection.execute(self._statements.find_partition, values)
+            found = self._fetched(self._statements.find_partition, values)
         elif missing:
             pairs = json.dumps([(partition.scope_id, partition.family) for partition in missing])
-            found = self._connection.execute(self._statements.find_partitions, {"asked": pairs})
+            found = self._fetched(self._statements.find_partitions, {"asked": pairs})
         if missing:
             self._rows.update(dict.fromkeys(missing))
             for place, number, items, total_length, changes, _ in found:
@@ -118,7 +121,7 @@ class RelationalSnapshot:
         first, last = block(row.id)
         statement, values = scan(request.filters)
         wanted = Wanted(request.query.terms)
-        found = self._connection.execute(statement, {**values, "first": first, "last": last}).all()
+        found = self._fetched(statement, {**values, "first": first, "last": last})
         members = [
             (LexicalHit(key, artifact_id, wanted.counted(terms, repeats), length, bool(threaded)), passes)
             for key, artifact_id, length, threaded, repeats, terms, passes in found
@@ -136,22 +139,24 @@ class RelationalSnapshot:
         keys, hits, cosines = request.keys, request.hits, request.cosines
         if not keys:
             return {}
-        counting = bool(request.terms) and any(key not in hits for key in keys)
-        statement = self._statements.fetch_with_terms if counting else self._statements.fetch
+        known = all(key in hits for key in keys)
+        statement = self._statements.fetch if known else self._statements.fetch_with_terms
         with self._database.told("read items"):
-            found = self._connection.execute(statement, {"ids": json.dumps(keys)}).all()
+            found = self._fetched(statement, {"ids": json.dumps(sorted(keys))})
             names = self._named({key >> SEQUENCE_BITS for key in keys})
-        counted = Wanted(request.terms).counted if counting else None
+        counted = Wanted(request.terms).counted
         by_key: dict[Key, RawCandidate] = {}
         for row in found:
             key = row[0]
+            partition = names[key >> SEQUENCE_BITS]
             hit = hits.get(key)
-            matched: Mapping[str, int] = {}
             if hit is not None:
-                matched = hit.matched
-            elif counted is not None and row[-2] is not None:
-                matched = counted(row[-2], row[-1])
-            by_key[key] = candidate(names[key >> SEQUENCE_BITS], row, matched, cosines.get(key))
+                details = row if known else row[:-3]
+                by_key[key] = candidate(partition, details, hit.length, hit.matched, cosines.get(key))
+            else:
+                *details, length, terms, repeats = row
+                matched = counted(terms, repeats) if terms else {}
+                by_key[key] = candidate(partition, details, length, matched, cosines.get(key))
         return {key: by_key[key] for key in keys if key in by_key}
 
     def _named(self, numbers: set[int]) -> Mapping[int, Partition]:
@@ -171,7 +176,7 @@ class RelationalSnapshot:
                 return {}
             first, last = block(row.id)
             values = {"ids": json.dumps(list(request.keys)), "first": first, "last": last}
-            found = self._connection.execute(self._statements.neighbours, values).all()
+            found = self._fetched(self._statements.neighbours, values)
         beside = {key: tuple(other for other in (before, after) if other is not None) for key, before, after in found}
         return {key: beside[key] for key in request.keys if key in beside}
 
@@ -210,7 +215,7 @@ class RelationalSnapshot:
                 return ()
             values |= {"partition": row.id, "count": min(request.limit, 1 << 62)}
             found = self._connection.execute(statement, values).all()
-        return tuple(candidate(request.partition, row) for row in found)
+        return tuple(candidate(request.partition, details, length) for *details, length in found)
 
     def partitions(self) -> Mapping[Partition, int]:
         """Return every partition that holds current items, with their number."""
@@ -228,8 +233,7 @@ def _restricted(hits: Iterable[LexicalHit], used: Sequence[str]) -> list[Lexical
     """Return the hits with only the terms that are used, without those that hold none."""
     kept = frozenset(used)
     restricted = [
-        attrs.evolve(hit, matched={term: count for term, count in hit.matched.items() if term in kept})
-        for hit in hits
+        attrs.evolve(hit, matched={term: count for term, count in hit.matched.items() if term in kept}) for hit in hits
     ]
     return [hit for hit in restricted if hit.matched]
 
@@ -247,7 +251,7 @@ class EmptySnapshot:
 
     def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
         """Return an empty result for each request."""
-        return [_result((), None, {}, ()) for _ in requests]
+        return [_result(Found(), None) for _ in requests]
 
     def fetch(self, request: FetchRequest) -> Mapping[Key, RawCandidate]:  # noqa: ARG002 - nothing is stored
         """Return nothing."""

@@ -73,9 +73,13 @@ class Statements:
 
     def _reads(self, database: Database) -> None:
         ids = database.json_values("ids")
-        named = _with_details(ids.join(revision, revision.c.id == ids.c.value))
+        named = ids.join(revision, revision.c.id == ids.c.value)
         self.fetch = sa.select(*CANDIDATE).select_from(named).where(revision.c.current == _ONE)
-        self.fetch_with_terms = self.fetch.add_columns(analysis.c.terms, analysis.c.repeats)
+        self.fetch_with_terms = (
+            sa.select(*CANDIDATE, analysis.c.length, analysis.c.terms, analysis.c.repeats)
+            .select_from(_with_details(named))
+            .where(revision.c.current == _ONE)
+        )
         self.neighbours = self._neighbours(database)
         one = (
             sa.select(*REVISION)
@@ -251,7 +255,7 @@ def _listing(shape: Shape, prefix: bool) -> sa.Select[Any]:  # noqa: FBT001 - th
         wanted.append(time.is_not(None))
     latest = time.desc().nulls_last() if shape.time_field == "event" else time.desc()
     return (
-        sa.select(*CANDIDATE)
+        sa.select(*CANDIDATE, analysis.c.length)
         .select_from(_with_details(revision))
         .where(*wanted)
         .order_by(latest, revision.c.artifact_id)

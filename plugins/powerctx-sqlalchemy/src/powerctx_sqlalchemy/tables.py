@@ -1,9 +1,9 @@
 """The relational schema, version 0001.
 
-Rows of one partition share a block of ids: ``revision.id`` is ``partition.id << 32 | sequence << 5 | length class``, so a
-range of ids is a partition and full-text engines can be held to one, and a posting alone tells how long its item is,
-nearly: 2 ** 27 revisions fit in a partition.  ``revision`` is the immutable record; ``analysis`` holds the terms
-of what is current and can be made again from it.  Times are integer microseconds since 1970, UTC.
+Rows of one partition share a block of ids: ``revision.id`` is ``partition.id << 32 | sequence << 5 | length class``.
+So a range of ids is a partition and full-text engines can be held to one, and an id alone tells how long its item is,
+nearly.  A partition takes 2 ** 27 revisions.  ``revision`` is the immutable record; ``analysis`` holds the terms of
+what is current and can be made again from it.  Times are integer microseconds since 1970, UTC.
 """
 
 from __future__ import annotations

@@ -36,5 +36,5 @@ def explained(error: Exception, doing: str, location: str) -> StoreError:
     meaning = _MEANINGS.get("_".join(code.split("_")[:2]))
     if meaning is None and isinstance(cause, sqlite3.ProgrammingError) and "closed" in str(cause):
         meaning = "the store was closed"
-    kept = "" if doing.startswith(("read", "search", "look", "list", "open")) else " Nothing of it was kept."
+    kept = "" if doing.startswith(("read", "search", "look", "list", "open")) else " Nothing of this batch was kept."
     return StoreError(f"{location}: could not {doing}: {meaning or f'{cause} ({code or type(cause).__name__})'}.{kept}")

@@ -20,6 +20,8 @@ from powerctx_sqlite.database import SqliteDatabase
 __all__ = ["status"]
 
 _LOW_BYTES = 256 << 20
+_OBJECTS = ("lexical", "lexical_config", "lexical_data", "lexical_idx", "revision_immutable")
+"""What the schema has beside its tables: the full-text index, and the trigger that keeps revisions as they are."""
 
 
 def status(database: SqliteDatabase) -> StoreStatus:
@@ -35,7 +37,7 @@ def status(database: SqliteDatabase) -> StoreStatus:
                 facts["state"] = "not created yet; the first write makes it"
             else:
                 with database.told("read the status"):
-                    _content(connection, facts, problems)
+                    _content(connection, facts, problems, sealed=database.sealed)
     except PowerctxError as error:
         problems.append(str(error))
     facts["sqlite"] = sqlite3.sqlite_version
@@ -47,8 +49,7 @@ def _file(path: Path, database: SqliteDatabase, facts: dict[str, str], problems:
         found = path.stat()
         facts["permissions"] = stat.filemode(found.st_mode)
         facts["size"] = f"{found.st_size} bytes"
-        log = path.with_name(path.name + "-wal")
-        facts["log size"] = f"{log.stat().st_size if log.exists() else 0} bytes"
+        facts["log size"] = f"{database.location.log()} bytes"
     except OSError:
         facts["size"] = "0 bytes"
     facts["access"] = "read and write" if database.writable else "read only"
@@ -58,25 +59,31 @@ def _file(path: Path, database: SqliteDatabase, facts: dict[str, str], problems:
         return
     facts["free space"] = f"{free >> 20} MiB"
     if free < _LOW_BYTES:
-        problems.append(f"Only {free >> 20} MiB are free on the disk of {path}; free some space.")
+        problems.append(f"Only {free >> 20} MiB are free on the disk of {database.location.name}; free some space.")
 
 
-def _content(connection: sa.Connection, facts: dict[str, str], problems: list[str]) -> None:
+def _content(connection: sa.Connection, facts: dict[str, str], problems: list[str], *, sealed: bool) -> None:
     known = dict(connection.execute(sa.select(meta.c.name, meta.c.value)).all())
     items, partitions = connection.execute(
         sa.select(sa.func.coalesce(sa.func.sum(partition.c.item_count), 0), sa.func.count()).select_from(partition)
     ).one()
     facts["schema"] = str(connection.execute(sa.select(version.c.version_num)).scalar_one())
-    facts["analysis"] = known["analysis_version"]
+    analysis = known.get("analysis_version", "")
+    facts["analysis"] = analysis
     facts["items"], facts["partitions"] = str(items), str(partitions)
-    facts["store id"], facts["changes"] = known["store_id"], known["changes"]
+    facts["store id"], facts["changes"] = known.get("store_id", "missing"), known.get("changes", "missing")
     model = connection.execute(sa.select(embedding_profile.c.fingerprint, embedding_profile.c.dimensions)).first()
     if model is not None:
         count = connection.execute(sa.select(sa.func.count()).select_from(vector)).scalar_one()
         facts["vectors"] = f"{count} of {model[0]} ({model[1]} dimensions)"
-    facts["journal"] = str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one())
-    if known["analysis_version"] != analysis_version():
+    if not sealed:
+        facts["journal"] = str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one())
+    if analysis != analysis_version():
         problems.append(
-            f"The index was made by analysis {known['analysis_version'] or 'that was not completed'}, and this version "
+            f"The index was made by analysis {analysis or 'that was not completed'}, and this version "
             f"uses {analysis_version()}: run `powerctx index --rebuild`."
         )
+    objects = set(connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars())
+    missing = [name for name in _OBJECTS if name not in objects]
+    if missing:
+        problems.append(f"Parts of the full-text index are missing ({', '.join(missing)}): restore a backup.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import attrs
 import numpy as np
+from powerctx_sqlalchemy.tables import LENGTH_BITS
 
 from powerctx_sqlite.signs import Array, Exact, Rows, Signs, appended
 
@@ -74,7 +75,7 @@ class Held:
     def changed(self, stamp: int, keys: Array, rows: Array, removed: Array) -> Held:
         """Return the state after some rows were added, or replaced, and some removed."""
         dead = self.dead
-        gone = np.isin(self.keys[: self.size], np.concatenate((removed, keys)))
+        gone = _among(self.keys[: self.size], np.concatenate((removed, keys)))
         if gone.any():
             dead = gone if dead is None else dead | gone
         if len(keys):
@@ -105,10 +106,15 @@ class Held:
         keys = self.keys[: self.size]
         mask = None if self.dead is None or removed else ~self.dead
         if allowed is not None:
-            inside = np.isin(keys, allowed)
+            inside = _among(keys, allowed)
             mask = inside if mask is None else mask & inside
         places, cosines = self.rows.near(vector, keys, mask, k)
         return keys[places], cosines
+
+
+def _among(keys: Array, some: Array) -> Array:
+    """Return which of the keys of one partition are among *some*; their sequences lie close together."""
+    return np.isin(keys >> LENGTH_BITS, some >> LENGTH_BITS)
 
 
 @attrs.define(eq=False)

@@ -132,7 +132,7 @@ class Exact:
 
     def appended(self, size: int, rows: Array) -> Exact:
         """Return this with rows behind the first *size*; shares memory with what it came from."""
-        return Exact(appended(self.values.T, size, rows.T).T)
+        return Exact(appended(self.values, size, rows))
 
     def kept(self, places: Array) -> Exact:
         """Return a copy of some rows."""
@@ -140,14 +140,17 @@ class Exact:
 
     def near(self, vector: Array, keys: Array, mask: Array | None, k: int) -> tuple[Array, Array]:
         """Return the places and cosines of the *k* best of the rows of *keys*, or of those in *mask*."""
-        if mask is None:
-            scores = cosines(self.values[: len(keys)], vector)
-            chosen = best(scores, keys, k)
-            return chosen, scores[chosen]
-        places = np.flatnonzero(mask)
-        scores = cosines(self.values[places], vector)
-        chosen = best(scores, keys[places], k)
-        return places[chosen], scores[chosen]
+        if mask is not None and 2 * np.count_nonzero(mask) < len(mask):
+            places = np.flatnonzero(mask)
+            chosen, scores = Exact(self.values[places]).near(vector, keys[places], None, k)
+            return places[chosen], scores
+        scores = cosines(self.values[: len(keys)], vector)
+        if mask is not None:
+            # Below any; cheaper than a copy of the others.
+            scores[~mask] = -2.0
+        chosen = best(scores, keys, k)
+        chosen = chosen[scores[chosen] >= -1.0]
+        return chosen, scores[chosen]
 
 
 @attrs.frozen(eq=False)
@@ -177,7 +180,7 @@ class Signs:
 
     def appended(self, size: int, rows: Array) -> Signs:
         """Return this with rows behind the first *size*; shares memory with what it came from."""
-        return Signs(appended(self.words, size, _columns(rows, self.centre)), self.centre)
+        return Signs(appended(self.words, size, _columns(rows, self.centre), axis=1), self.centre)
 
     def kept(self, places: Array) -> Signs:
         """Return a copy of some rows."""
@@ -240,15 +243,17 @@ def _sums(words: Array, vector: Array) -> Array:
     return found
 
 
-def appended(into: Array, size: int, values: Array) -> Array:
-    """Return an array with *values* behind the first *size* along the last axis; grows by half when there is no room.
+def appended(into: Array, size: int, values: Array, axis: int = 0) -> Array:
+    """Return an array with *values* behind the first *size* along *axis*; grows by half when there is no room.
 
     Readers of an older state look at the first *size* only, so the room behind them may be filled while they do.
     """
-    end = size + values.shape[-1]
-    if end > into.shape[-1]:
-        grown = np.empty((*into.shape[:-1], end + (end >> 1)), into.dtype)
-        grown[..., :size] = into[..., :size]
+    end = size + values.shape[axis]
+    if end > into.shape[axis]:
+        shape = list(into.shape)
+        shape[axis] = end + (end >> 1)
+        grown = np.empty(shape, into.dtype)
+        np.moveaxis(grown, axis, 0)[:size] = np.moveaxis(into, axis, 0)[:size]
         into = grown
-    into[..., size:end] = values
+    np.moveaxis(into, axis, 0)[size:end] = np.moveaxis(values, axis, 0)
     return into

@@ -65,14 +65,15 @@ def _check(location: Location, settings: SqliteSettings) -> None:
     path = location.path
     if path is None:
         return
-    if path.is_dir():
-        raise StoreUnavailable(f"{path} is a directory; name a file in it, for example {location.url}/powerctx.db.")
+    refusal = location.refusal()
+    if refusal is not None:
+        raise StoreUnavailable(refusal)
     if not path.parent.is_dir() and not _is_default(location):
-        raise StoreUnavailable(f"The directory {path.parent} does not exist; create it, or choose another path.")
+        raise StoreUnavailable(f"The directory of {location.name} does not exist; create it, or choose another path.")
     if not settings.network and (kind := network_type(path)) is not None:
         raise StoreUnavailable(
-            f"{path} is on a network file system ({kind}), where SQLite's locks and shared memory do not work between "
-            "machines; choose a local path, or add ?network=allow to the URL when only one machine uses it."
+            f"{location.name} is on a network file system ({kind}), where SQLite's locks and shared memory do not work "
+            "between machines; choose a local path, or add ?network=allow to the URL when only one machine uses it."
         )
 
 
@@ -81,4 +82,4 @@ def _is_default(location: Location) -> bool:
     from platformdirs import user_data_path
 
     assert location.path is not None  # noqa: S101 - only asked of files
-    return location.path.is_relative_to(user_data_path("powerctx", appauthor=False))
+    return location.path.is_relative_to(user_data_path("powerctx", appauthor=False).resolve())

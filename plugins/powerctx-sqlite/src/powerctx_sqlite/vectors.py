@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from powerctx_sqlalchemy.snapshot import PartitionRow, RelationalSnapshot
+from powerctx_sqlalchemy import PartitionRow, RelationalSnapshot
 from powerctx_sqlalchemy.statements import parameters
 from powerctx_sqlalchemy.tables import block
 
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from powerctx_sqlite.resident import Held, Residents
     from powerctx_sqlite.signs import Array
 
-__all__ = ["DIRECT", "SqliteVectorIndex"]
+__all__ = ["DIRECT", "FEW", "SqliteVectorIndex"]
 
-DIRECT = 1000
-"""So many vectors are read from the database sooner than they are found in memory."""
+DIRECT = 300
+"""Partitions of up to so many items are read from the database for each search, which takes half a millisecond."""
+FEW = 1000
+"""If so few of a large partition pass the filters, reading just their vectors is exact, and quicker too."""
 _BATCH = 4096
 _HASHES = 500
 _FILTERS = 16
@@ -167,6 +169,8 @@ class SqliteVectorIndex:
     ) -> Found:
         import numpy as np
 
+        from powerctx_sqlite.resident import EXACT
+
         connection, filters, k = snapshot.connection, request.filters, min(request.k, row.items)
         if row.items <= DIRECT:
             first, last = block(row.id)
@@ -175,7 +179,7 @@ class SqliteVectorIndex:
         allowed = None
         if filters:
             allowed = self._allowed(connection, row, filters)
-            if len(allowed) <= DIRECT:
+            if len(allowed) <= (FEW if row.items > EXACT else DIRECT):
                 return self._rescored(connection, allowed.tolist(), vector, k)
         held = self._residents().held(row.id, row.changes, lambda old: self._loaded(row, old))
         same = held.stamp == row.changes
