@@ -19,6 +19,7 @@ from powerctx_core.host import Host
 from powerctx_core.ports import Store, StoreStatus
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
+from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision, parse_uri
 from powerctx_core.workers import Observers, Workers
 
@@ -173,6 +174,16 @@ class Context:
         found = self._engine.find(_request(FindRequest, request, parameters))
         self._observers.notify(found.diagnostics)
         return found
+
+    def warm(self) -> None:
+        """Load what the first call would load: text analysis, the embedder's model, the store's connection.
+
+        Blocks as long as that takes; a model that fails to load is left to the calls, which go on by words.
+        """
+        for text in ("What do we know about this? Do not call any tools.", "只根据提供的上下文回答：我们知道什么？"):
+            analyse_query(text)
+        self.partitions()
+        self.embedding.warm()
 
     def partitions(self) -> Mapping[Partition, int]:
         """Return every (scope, family) that holds current items, with their number."""

@@ -59,6 +59,14 @@ class Embedding:
         """Return *message* without secrets: an embedder's own words may quote its settings."""
         return blanked(redacted(message), self._secrets)
 
+    def warm(self) -> None:
+        """Have the model loaded, if there is one; waits as long as writing waits for vectors."""
+        if self.ready is not None:
+            try:
+                self._ask(self.ready, ("warm",))
+            except CapabilityError as error:
+                _LOGGER.warning("the embedder could not be warmed up: %s", self.told(str(error)))
+
     def known(self, items: Sequence[Item]) -> Mapping[str, bytes]:
         """Return the vectors that are stored already for the texts of *items*."""
         if self.ready is None or self._index is None:

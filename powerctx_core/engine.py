@@ -117,11 +117,14 @@ class Engine:
         candidates = [_candidate(hit) for hit in recall.hits]
         try:
             found = plan(candidates, budget, meters(budget, estimator), renderer, Selection(scope_id=request.scope_id))
+        except PlanInvariantError as error:
+            raise PlanInvariantError(f"renderer {request.renderer!r}: {error}") from error
         except PowerctxError:
             raise
         except (Exception, SystemExit) as error:
             raise PlanInvariantError(
-                f"renderer {request.renderer!r} failed: {type(error).__name__}; run it under its contract tests."
+                f"renderer {request.renderer!r} of {self.host.provider('powerctx_renderers', request.renderer)} "
+                f"failed: {type(error).__name__}: {error}; use another renderer or ask its author."
             ) from error
         return _prepared(found, recall)
 

@@ -79,6 +79,7 @@ class PlanInvariantError(PowerctxError):
 
 
 _SHOWN = 60
+_OWN_SCHEME = "powerctx://"
 _SHORTEST_SECRET = 4
 _TOKEN = 16
 """A user name of this length without password is a token."""
@@ -137,6 +138,9 @@ def _user_info(url: str) -> Iterator[tuple[int, int]]:
     place = 0
     while (scheme := _URL.search(url, place)) is not None:
         place = scheme.end()
+        if url.endswith(_OWN_SCHEME, 0, place):
+            # An item's URI: its "@" stands before the revision.
+            continue
         end = _user_info_end(url[place:])
         if end:
             yield place, place + end

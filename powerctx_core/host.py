@@ -69,6 +69,8 @@ PACKAGES = (
     ("oracle", "powerctx-oracle"),
 )
 """Start of a URL scheme -> the package that serves it."""
+PART_PACKAGES = MappingProxyType({("powerctx_embedders", "local"): "powerctx-local-embed"})
+"""Hook and name of a part -> the package that offers it."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -345,9 +347,11 @@ class Host:
             raise PluginError(_clash(f"{noun} {name!r}", parts))
         if parts:
             return parts[0]
+        package = PART_PACKAGES.get((hook, name))
+        hint = f" Install {package} for it." if package else ""
         message = (
             f"No {noun} {name!r} is installed; installed {plural}: {', '.join(self.names(hook)) or 'none'}."
-            f"{self._absent()}"
+            f"{hint}{self._absent()}"
         )
         raise CapabilityError(message) if field is None else InvalidRequest(f"{field}: {message}", field=field)
 

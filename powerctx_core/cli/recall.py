@@ -49,6 +49,8 @@ def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str 
     request = PrepareRequest(query=query_text(query), scope_id=scope, **_given(families=listed(families), **more))
     with invocation.open() as ctx:
         _check_names(ctx, "--renderer", "powerctx_renderers", [request.renderer])
+        # One question a process: the model's load must not count against the time that a turn has.
+        ctx.embedding.warm()
         _check_names(ctx, "--families", "powerctx_families", request.families or ())
         prepared = ctx.prepare(request)
         if invocation.json:
@@ -114,12 +116,15 @@ def find(
     request = FindRequest(query=query_text(query), scope_id=scope, **given)
     with invocation.open() as ctx:
         _check_names(ctx, "--families", "powerctx_families", request.families or ())
+        if request.search_type != "fts":
+            ctx.embedding.warm()
         found = ctx.find(request)
         if invocation.json:
             output.emit_json(wire.to_json(found))
             return
         if not found.hits:
-            output.note(advice(ctx, found.diagnostics, request.scope_id, request.references))
+            filtered = bool(request.filters)
+            output.note(advice(ctx, found.diagnostics, request.scope_id, request.references, filtered=filtered))
             return
     output.table(
         ("rank>", "score>", "match>", "uri", "abstract"),
@@ -136,18 +141,29 @@ def find(
     )
 
 
-def advice(ctx: Context, diagnostics: Diagnostics, scope_id: str, references: Iterable[str]) -> str:
-    """Return the line about an empty answer: its outcome, and what to do next."""
+def advice(
+    ctx: Context, diagnostics: Diagnostics, scope_id: str, references: Iterable[str], *, filtered: bool = False
+) -> str:
+    """Return the line about an empty answer: its outcome, and what to do next.
+
+    *filtered* says that tags, a category or times restricted what could be found.
+    """
     outcome = diagnostics.outcome
     retrieved = sum(counts.retrieved for counts in diagnostics.counts)
     searched = ", ".join([scope_id, *references])
     if outcome == "no_content":
-        stored = sorted({partition.scope_id for partition in ctx.partitions()})
+        partitions = ctx.partitions()
+        stored = sorted({partition.scope_id for partition in partitions} - {scope_id, *references})
+        others = sorted({partition.family for partition in partitions if partition.scope_id in (scope_id, *references)})
         hint = f"store something with `powerctx ingest PATH --scope {scope_id}`"
-        if stored:
+        if others:
+            hint = f"it holds the families {', '.join(others)}: pass --families {','.join(others)}"
+        elif stored:
             shown = ", ".join(stored[:SCOPES_SHOWN]) + (", …" if len(stored) > SCOPES_SHOWN else "")
             hint += f", or pass a --scope that holds something: {shown}"
         why = f"nothing is stored in scope {searched} (families: {_families(diagnostics)}); {hint}"
+    elif outcome == "no_match" and filtered:
+        why = f"nothing in scope {searched} passes the filters and shares a word with the query; loosen the filters"
     elif outcome == "no_match":
         why = f"nothing in scope {searched} shares a word with the query; use other words, or add a --reference"
     elif outcome == "below_threshold":

@@ -9,8 +9,8 @@ from powerctx_core.text.cut import cut_to_bytes
 
 __all__ = ["PART_BYTES", "TITLE_BYTES", "front_matter", "markdown_title", "split_text"]
 
-PART_BYTES = 4096
-"""Longest part, UTF-8 bytes."""
+PART_BYTES = 1900
+"""Longest part, UTF-8 bytes: a part is delivered whole under the default ``recall.item_bytes`` of 2000."""
 TITLE_BYTES = 256
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w-]+[ \t]*:)(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -37,7 +37,7 @@ def markdown_title(text: str) -> str | None:
 
 
 def split_text(text: str, *, markdown: bool = False) -> Iterator[tuple[str | None, str]]:
-    """Yield the parts of *text* in order, each at most 4 KiB of UTF-8 and not blank, with the headings above it.
+    """Yield the parts of *text* in order, each at most 1900 bytes of UTF-8 and not blank, with the headings above it.
 
     Nothing but white space is lost.  A section without text of its own stays with the next one.
     """

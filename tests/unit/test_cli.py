@@ -645,3 +645,21 @@ def test_table_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     line = next(line for line in sys.stdout.getvalue().splitlines() if uri in line)
     assert "[bold]long" in line
     assert "\x1b[31m" not in line
+
+
+def test_an_empty_answer_names_the_families_that_the_scope_holds(tmp_path: Path) -> None:
+    """A scope that holds another family than the one asked for is not called empty without a hint."""
+    stored("some text")
+    result = run("find", "text", "--scope", SCOPE, "--store", STORE, "--tag", "absent")
+    assert "loosen the filters" in result.stderr
+
+    result = run("prepare", "text", "--scope", "elsewhere", "--store", STORE)
+    assert f"holds something: {SCOPE}" in result.stderr
+
+
+def test_a_purged_item_is_named_by_its_uri() -> None:
+    """The URI in an error is the one that was asked for, to the last character."""
+    stored("some text")
+    uri = "powerctx://project%3Ademo/memory/m0@7"
+
+    failed(run("read", uri, "--store", STORE), 1, uri)

@@ -92,3 +92,10 @@ def test_given_secrets_are_blanked() -> None:
     assert "*** *** abc x*** ***" == blanked(
         "hunter2-long hunter2 abc xhunter2 ab", ["hunter2", "hunter2-long", "ab", ""]
     )
+
+
+def test_item_uris_are_shown_whole() -> None:
+    """The ``@`` of a powerctx URI stands before the revision; nothing of it is a password."""
+    message = "powerctx://project%3Ademo/memory/a/b@1 is not stored; powerctx://s/memory/x@12 neither."
+
+    assert message == redacted(message)

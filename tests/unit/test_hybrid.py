@@ -400,3 +400,21 @@ def test_a_call_remembers_a_failure_over_texts() -> None:
 
     assert 1 == embedder.calls
     assert "inference_unavailable" == embeddings.fallback
+
+
+def test_warming_loads_the_model_once(topics: tuple[powerctx.Context, Topics]) -> None:
+    """``warm`` asks the embedder before a turn does, and a model that fails to load leaves the calls to words."""
+    context, embedder = topics
+    embedder.calls = 0
+    context.warm()
+    assert embedder.calls == 1
+
+    embedder.embed = _boom  # type: ignore[method-assign]
+    context.warm()
+    assert _ids(context.prepare("ship in the harbour", scope_id="s")) == ["ship"]
+
+
+def test_a_known_embedder_that_is_not_installed_is_named_with_its_package() -> None:
+    """Asking for ``local`` without its package says what to install."""
+    with pytest.raises(powerctx.PowerctxError, match="Install powerctx-local-embed"):
+        powerctx.open("memory://", settings={}, plugins=(), embedder="local")
