@@ -134,9 +134,7 @@ class Intake:
 @click.option("--family", metavar="FAMILY", help="Store all as this family, whatever the lines say.")
 @click.option("--map", "mappings", metavar="A=B,C=D", multiple=True, help="Store family A as B; may be repeated.")
 @click.option("--tz", "zone", metavar="ZONE", help="Zone of times without one: Europe/Berlin, +08:00. Default: UTC.")
-@click.option(
-    "--split", is_flag=True, help="Cut Markdown at headings and long text at paragraphs, to 1900 bytes."
-)
+@click.option("--split", is_flag=True, help="Cut Markdown at headings and long text at paragraphs, to 1900 bytes.")
 @click.option(
     "--batch",
     metavar="N",

@@ -243,7 +243,8 @@ def test_unknown_part_mentions_failed_plugin(site):
     message = str(caught.value)
     assert message.startswith("No renderer 'fancy' is installed; installed renderers: prepared, good-plain.")
     assert (
-        "Plugin 'crash' failed to load: crash_plugin cannot be imported: RuntimeError: boom; run `powerctx check crash`."
+        "Plugin 'crash' failed to load: crash_plugin cannot be imported: RuntimeError: boom; "
+        "run `powerctx check crash`."
     ) in message
 
 

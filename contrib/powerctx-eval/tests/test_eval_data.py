@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
+from powerctx_core import InvalidRequest
 from powerctx_eval.ask import chosen
 from powerctx_eval.data import SETS, data_folder, load
 from powerctx_eval.stores import filled, opened
-
-from powerctx_core import InvalidRequest
 
 
 def test_items_keep_time_thread_place_and_marks(data: Path) -> None:

@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+
 from powerctx_eval.bootstrap import Resamples, intervals, mean_interval
 from powerctx_eval.metrics import METRICS, columns, judge, ndcg, percentile, recall
 

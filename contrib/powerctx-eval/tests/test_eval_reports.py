@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+
+from powerctx_core import EmbedderSpec, EmbedRequest, hookimpl
+from powerctx_core.cli.program import program
 from powerctx_eval import markdown, page
 from powerctx_eval.arms import Plan
 from powerctx_eval.bench import Workload, bench
@@ -24,9 +27,6 @@ from powerctx_eval.embedder import Cosines, anchors, measure
 from powerctx_eval.reports import tables
 from powerctx_eval.run import run
 from powerctx_eval.synthetic import Text, items
-
-from powerctx_core import EmbedderSpec, EmbedRequest, hookimpl
-from powerctx_core.cli.program import program
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from powerctx_eval.arms import PRESETS, Plan, budget
-from powerctx_eval.run import broken, run
 
 import powerctx_core as powerctx
 from powerctx_core import InvalidRequest, RendererSpec, hookimpl
+from powerctx_eval.arms import PRESETS, Plan, budget
+from powerctx_eval.run import broken, run
 
 OURS, COMPATIBLE = "powerctx.recall.v1", "powercontext.recall.v2"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from powerctx_eval.arms import Plan, budget
 from powerctx_eval.data import data_folder
 from powerctx_eval.run import broken, run

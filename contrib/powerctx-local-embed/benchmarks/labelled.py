@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from powerctx_local_embed.embedder import LocalEmbedder
-from powerctx_local_embed.settings import LocalSettings
 
 from powerctx_core import EmbedRequest
+from powerctx_local_embed.embedder import LocalEmbedder
+from powerctx_local_embed.settings import LocalSettings
 
 Row = dict[str, Any]
 Floats = NDArray[np.float32]

@@ -9,10 +9,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from powerctx_core import EmbedRequest
 from powerctx_local_embed.embedder import LocalEmbedder
 from powerctx_local_embed.settings import LocalSettings
-
-from powerctx_core import EmbedRequest
 
 ENGLISH = (
     "Melanie: We painted a sunrise over the lake last year, and I still keep it in the kitchen for the kids to see. "

@@ -19,14 +19,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from powerctx_core import CapabilityError, Deadline, Embedder, EmbedRequest
 from powerctx_local_embed import embedder as module
 from powerctx_local_embed.blas import blas_threads
 from powerctx_local_embed.embedder import LocalEmbedder
 from powerctx_local_embed.model import CHUNK, DIMENSIONS
 from powerctx_local_embed.settings import LocalSettings
-from threadpoolctl import ThreadpoolController
-
-from powerctx_core import CapabilityError, Deadline, Embedder, EmbedRequest
 
 README = Path(__file__).parents[1] / "README.md"
 ZEROS = bytes(4 * DIMENSIONS)

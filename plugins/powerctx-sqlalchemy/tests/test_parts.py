@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
+from powerctx_core.ports import FetchRequest
+from powerctx_core.text.terms import encode
 from powerctx_sqlalchemy.occurrences import Wanted
 from powerctx_sqlalchemy.rows import analysed, joined_tags, microseconds, moment, split_tags
 from powerctx_sqlalchemy.snapshot import EmptySnapshot
 from powerctx_sqlalchemy.tables import LENGTH_BITS, block, length_class, typical_length
-
-from powerctx_core.ports import FetchRequest
-from powerctx_core.text.terms import encode
 
 
 @pytest.mark.parametrize("others", [0, 100])

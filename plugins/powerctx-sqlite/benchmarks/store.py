@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from powerctx_sqlalchemy import catalogue, rows
-from powerctx_sqlite.store import SqliteStore, open_store
-
 from powerctx_core.ports import FetchRequest, LexicalRequest
 from powerctx_core.text.terms import analyse_query, encode
 from powerctx_core.types import Deadline, Item, Partition, QueryTerms
+from powerctx_sqlalchemy import catalogue, rows
+from powerctx_sqlite.store import SqliteStore, open_store
 
 STARTS = "ka lo mi ter sun gra pel dor".split()
 MIDDLES = "ra ne vi sto ul min or ba".split()

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from powerctx_sqlite.signs import Array
-from powerctx_sqlite.store import SqliteStore, open_store
 
 from powerctx_core import EmbeddingProfile, EmbedRequest, Filters, Item, NearestRequest, Partition
 from powerctx_core.types import Deadline
+from powerctx_sqlite.signs import Array
+from powerctx_sqlite.store import SqliteStore, open_store
 
 K = 64
 BATCH = 10_000

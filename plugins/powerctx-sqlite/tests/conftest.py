@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from powerctx_sqlite.settings import SqliteSettings
-from powerctx_sqlite.store import SqliteStore, open_store
 
 from powerctx_core.ports import FetchRequest, LexicalRequest, LexicalResult
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Deadline, Filters, Item, Partition, RawCandidate
+from powerctx_sqlite.settings import SqliteSettings
+from powerctx_sqlite.store import SqliteStore, open_store
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ import threading
 from pathlib import Path
 
 import pytest
+
+from powerctx_core.errors import PowerctxError, StoreError, StoreUnavailable
+from powerctx_core.types import Deadline, Item
 from powerctx_sqlalchemy.schema import HEAD
 from powerctx_sqlite import location as locations
 from powerctx_sqlite import store as stores
 from powerctx_sqlite.settings import SqliteSettings
 from powerctx_sqlite.store import open_store
-
-from powerctx_core.errors import PowerctxError, StoreError, StoreUnavailable
-from powerctx_core.types import Deadline, Item
 
 ROOT = os.geteuid() == 0 if hasattr(os, "geteuid") else False
 

@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from powerctx_sqlite.location import parsed
-from powerctx_sqlite.settings import SqliteSettings
-from powerctx_sqlite.store import open_store
 
 from powerctx_core.errors import StoreError
 from powerctx_core.types import Deadline, Item
+from powerctx_sqlite.location import parsed
+from powerctx_sqlite.settings import SqliteSettings
+from powerctx_sqlite.store import open_store
 
 ROOT = os.geteuid() == 0 if hasattr(os, "geteuid") else False
 ITEMS = 400

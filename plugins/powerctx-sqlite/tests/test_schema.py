@@ -9,11 +9,11 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+
+from powerctx_core.errors import StoreUnavailable
 from powerctx_sqlalchemy import schema
 from powerctx_sqlalchemy.tables import metadata
 from powerctx_sqlite import database as databases
-
-from powerctx_core.errors import StoreUnavailable
 
 NEXT = '''
 """Only for this test."""

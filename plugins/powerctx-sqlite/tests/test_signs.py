@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from powerctx_sqlite import resident, signs
 from powerctx_sqlite.resident import Held, Residents
 from powerctx_sqlite.signs import Exact, Signs

@@ -15,10 +15,6 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from powerctx_sqlalchemy import schema
-from powerctx_sqlite import database as databases
-from powerctx_sqlite import resident, vectors
-from powerctx_sqlite.store import open_store
 
 from powerctx_core.errors import CapabilityError, StoreError
 from powerctx_core.memory_store import MemoryStore
@@ -26,6 +22,10 @@ from powerctx_core.ports import LexicalRequest, NearestRequest
 from powerctx_core.records import NoSettings
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Deadline, EmbeddingProfile, Filters, Item, Partition
+from powerctx_sqlalchemy import schema
+from powerctx_sqlite import database as databases
+from powerctx_sqlite import resident, vectors
+from powerctx_sqlite.store import open_store
 
 DIMENSIONS = 32
 PROFILE = EmbeddingProfile(fingerprint="model/1", dimensions=DIMENSIONS, languages=("en",), noise=0.1, match=0.5)
@@ -395,9 +395,9 @@ def _first_version(path) -> None:
     """Make the file as version 0001 did."""
     from alembic import command
     from alembic.config import Config
-    from powerctx_sqlite.index import Fts5Index
 
     from powerctx_core.text.terms import analysis_version
+    from powerctx_sqlite.index import Fts5Index
 
     engine = sa.create_engine(f"sqlite:///{path}")
     config = Config()

@@ -12,10 +12,10 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from powerctx_sqlite import resident, vectors
 
 from powerctx_core.ports import FetchRequest, NearestRequest
 from powerctx_core.types import Deadline, EmbeddingProfile, Item, Partition
+from powerctx_sqlite import resident, vectors
 
 DIMENSIONS = 64
 PROFILE = EmbeddingProfile(fingerprint="model/1", dimensions=DIMENSIONS, languages=("en",), noise=0.1, match=0.5)

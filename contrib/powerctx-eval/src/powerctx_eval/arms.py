@@ -8,8 +8,8 @@ from itertools import product
 from typing import Any
 
 import attrs
-from powerctx_core import InvalidRequest, redacted_url
 
+from powerctx_core import InvalidRequest, redacted_url
 from powerctx_eval.data import SETS
 
 __all__ = ["AXES", "PRESETS", "Arm", "Budget", "Plan", "budget"]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from powerctx_core import Address, FindRequest, InvalidRequest, PreparedContext, PrepareRequest
 
+from powerctx_core import Address, FindRequest, InvalidRequest, PreparedContext, PrepareRequest
 from powerctx_eval.arms import Arm
 from powerctx_eval.citations import CitationError, cited
 from powerctx_eval.data import EvalQuery, EvalSet

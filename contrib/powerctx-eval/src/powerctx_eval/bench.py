@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+
 import powerctx_core as powerctx
 from powerctx_core import EmbedderSpec, EmbedRequest, Item, hookimpl
-
 from powerctx_eval.environment import environment
 from powerctx_eval.metrics import percentile
 from powerctx_eval.progress import Started, Tick, quiet

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 import attrs
+
 from powerctx_core import Address, PowerctxError
 
 __all__ = ["CitationError", "Cited", "cited"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
 from powerctx_core import InvalidRequest, PowerctxError
 from powerctx_core.cli import output
 from powerctx_core.cli.options import Invocation, examples

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+
 from powerctx_core import InvalidRequest, Item
 
 __all__ = ["SETS", "EvalItem", "EvalQuery", "EvalSet", "data_folder", "load"]

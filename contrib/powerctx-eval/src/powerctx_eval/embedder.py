@@ -13,8 +13,8 @@ from typing import Any
 import attrs
 import numpy as np
 from numpy.typing import NDArray
-from powerctx_core import EmbedRequest, InvalidRequest
 
+from powerctx_core import EmbedRequest, InvalidRequest
 from powerctx_eval.ask import chosen
 from powerctx_eval.bootstrap import mean_interval
 from powerctx_eval.data import EvalItem, EvalQuery, EvalSet, load

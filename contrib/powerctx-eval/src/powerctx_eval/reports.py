@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+
 from powerctx_core import InvalidRequest
 
 __all__ = ["SLICES", "Table", "command", "labelled", "number", "read", "tables", "varied"]
@@ -212,7 +213,7 @@ def _embedder_tables(report: Mapping[str, Any]) -> Iterator[Table]:
     yield Table(
         title=f"Embedder {report['embedder']}",
         note="Noise is the 95th percentile of the cosines of other pairs in the scope, match the median of relevant "
-        "ones. Pooled noise is the median over pairs of sets with different subjects: a query and an item of the other.",
+        "ones. Pooled noise is the median over pairs of sets with different subjects, query and item from one each.",
         columns=("set", "noise>", "match>", "relevant above noise>", "recall@10>", "95 %>", "ms a document>",
                  "ms a query>"),
         rows=tuple(

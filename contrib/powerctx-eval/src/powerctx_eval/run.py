@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from powerctx_core import FindRequest, PrepareRequest
-
 from powerctx_eval.arms import Arm, Plan
 from powerctx_eval.ask import CHECKS, Asked, Ranked, ask, chosen, filters_apply, rank, searches
 from powerctx_eval.data import EvalQuery, EvalSet, load

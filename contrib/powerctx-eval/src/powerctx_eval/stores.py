@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+
 import powerctx_core as powerctx
 from powerctx_core import Address, InvalidRequest, Item
-
 from powerctx_eval.data import EvalSet
 from powerctx_eval.progress import Tick, unseen
 

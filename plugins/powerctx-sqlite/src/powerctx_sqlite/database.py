@@ -11,12 +11,12 @@ from typing import Any
 
 import attrs
 import sqlalchemy as sa
-from powerctx_sqlalchemy import Database
-from powerctx_sqlalchemy.schema import HEAD, create, found_version, migrate
-from powerctx_sqlalchemy.tables import analysis, meta, partition, revision
 
 from powerctx_core.errors import StoreError, StoreUnavailable
 from powerctx_core.types import Deadline
+from powerctx_sqlalchemy import Database
+from powerctx_sqlalchemy.schema import HEAD, create, found_version, migrate
+from powerctx_sqlalchemy.tables import analysis, meta, partition, revision
 from powerctx_sqlite.direct import fetched
 from powerctx_sqlite.failures import explained
 from powerctx_sqlite.index import Fts5Index

@@ -8,13 +8,13 @@ import stat
 from pathlib import Path
 
 import sqlalchemy as sa
-from powerctx_sqlalchemy.tables import meta, partition, version
-from powerctx_sqlalchemy.vector_tables import embedding_profile, vector
 
 from powerctx_core.errors import PowerctxError
 from powerctx_core.ports import StoreStatus
 from powerctx_core.text.terms import analysis_version
 from powerctx_core.types import Deadline
+from powerctx_sqlalchemy.tables import meta, partition, version
+from powerctx_sqlalchemy.vector_tables import embedding_profile, vector
 from powerctx_sqlite.database import SqliteDatabase
 
 __all__ = ["status"]

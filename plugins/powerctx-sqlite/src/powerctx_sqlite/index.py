@@ -15,13 +15,13 @@ from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
-from powerctx_sqlalchemy import Found, LexicalIndex, Search
-from powerctx_sqlalchemy.statements import Shape, parameters
-from powerctx_sqlalchemy.tables import block, revision
 from sqlalchemy.dialects import sqlite
 
 from powerctx_core.text.terms import encode, rarest
 from powerctx_core.types import LexicalHit
+from powerctx_sqlalchemy import Found, LexicalIndex, Search
+from powerctx_sqlalchemy.statements import Shape, parameters
+from powerctx_sqlalchemy.tables import block, revision
 from powerctx_sqlite.direct import fetched
 from powerctx_sqlite.frequency import Frequencies
 from powerctx_sqlite.postings import OFTEN, Postings, best, estimated, weight

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 
 import attrs
 import numpy as np
-from powerctx_sqlalchemy.tables import LENGTH_BITS
 
+from powerctx_sqlalchemy.tables import LENGTH_BITS
 from powerctx_sqlite.signs import Array, Exact, Rows, Signs, appended
 
 __all__ = ["EXACT", "Held", "Residents"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from powerctx_sqlalchemy import RelationalCatalogue
-
 from powerctx_core.errors import StoreUnavailable
 from powerctx_core.ports import StoreStatus
+from powerctx_sqlalchemy import RelationalCatalogue
 from powerctx_sqlite.database import SqliteDatabase
 from powerctx_sqlite.health import status
 from powerctx_sqlite.location import Location, network_type, parsed

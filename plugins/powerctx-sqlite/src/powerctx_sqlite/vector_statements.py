@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
+
+from powerctx_core.types import Filters
 from powerctx_sqlalchemy.statements import TIME, Shape
 from powerctx_sqlalchemy.tables import revision
 from powerctx_sqlalchemy.vector_tables import vector
-
-from powerctx_core.types import Filters
 
 _MODEL = "(SELECT id FROM embedding_profile)"
 

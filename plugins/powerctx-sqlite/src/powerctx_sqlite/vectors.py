@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from powerctx_sqlalchemy import PartitionRow, RelationalSnapshot
-from powerctx_sqlalchemy.statements import parameters
-from powerctx_sqlalchemy.tables import block
 
 from powerctx_core.errors import CapabilityError
 from powerctx_core.ports import NearestRequest, Snapshot, Unembedded
 from powerctx_core.types import Deadline, EmbeddingProfile, Filters, Key
 from powerctx_core.vectors import check_profile, embedding_text, text_hash, unattached
+from powerctx_sqlalchemy import PartitionRow, RelationalSnapshot
+from powerctx_sqlalchemy.statements import parameters
+from powerctx_sqlalchemy.tables import block
 from powerctx_sqlite import vector_statements as sql
 from powerctx_sqlite.database import SqliteDatabase
 
