@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,21 +44,18 @@ def opened(
 ) -> Iterator[powerctx.Context]:
     """Open ``memory``, ``sqlite`` (a temporary file) or a URL; settings files and variables play no part.
 
+    A query's vector is waited for: what is found must not depend on how busy the machine is.
+
     Raises:
-        InvalidRequest: an embedder is named and this version of the core opens none.
         StoreUnavailable: see :func:`powerctx_core.open`.
     """
     more: dict[str, Any] = {}
     if embedder != NO_EMBEDDER:
-        if "embedder" not in inspect.signature(powerctx.open).parameters:
-            raise InvalidRequest(
-                f"this powerctx-core opens no embedders, so {embedder!r} cannot be used; leave --embedder out.",
-                field="embedder",
-            )
         more["embedder"] = embedder
+    retrieval = {"embedding_timeout_s": 60.0, **(settings or {}).get("retrieval", {})}
     with tempfile.TemporaryDirectory(prefix="powerctx-eval-") as folder:
         url = {"memory": "memory://", "sqlite": f"sqlite:///{(Path(folder) / 'eval.db').as_posix()}"}.get(store, store)
-        with powerctx.open(url, settings=settings or {}, extra=extra, **more) as ctx:
+        with powerctx.open(url, settings={**(settings or {}), "retrieval": retrieval}, extra=extra, **more) as ctx:
             yield ctx
 
 
