@@ -180,7 +180,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "docs": {
         "budgets": _budgets("bytes=8000,items=8", "bytes=8000,items=64"),
         "embedders": ("none", "local"),
-        "limit": 400,
+        "limit": 250,
     },
     "quick": {"budgets": _budgets("bytes=8000,items=8", "bytes=8000,items=64"), "limit": 100, "stores": ("memory",)},
 }  # fmt: skip
