@@ -272,7 +272,7 @@ def _request(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) ->
             )
     if "scope_id" not in parameters:
         raise InvalidRequest("scope_id is missing: name the scope to read.", field="scope_id")
-    return cls(query=request, **parameters)  # type: ignore[arg-type]
+    return cls(query=request, **parameters)  # type: ignore[arg-type]  # the request checks its own fields
 
 
 def _named(uri: str | Address) -> tuple[str, str, str, int | None]:

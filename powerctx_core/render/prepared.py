@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from powerctx_core.ports import Selection
 from powerctx_core.records import NoSettings
@@ -99,7 +101,7 @@ def _title(candidate: Candidate) -> str:
     return f',"title":"{json_escape(short)}{"" if short == title else ELLIPSIS}"'
 
 
-def _members(evidence: object) -> str:
+def _members(evidence: Mapping[str, Any]) -> str:
     """Return a family's identity fields as further JSON members, every string escaped like text."""
-    encoded = json.dumps(evidence if isinstance(evidence, dict) else dict(evidence), sort_keys=True)  # type: ignore[call-overload]
+    encoded = json.dumps(dict(evidence), sort_keys=True)
     return "," + encoded[1:-1].replace("<", "\\u003c") if encoded != "{}" else ""

@@ -270,9 +270,9 @@ _MISUSES: dict[str, tuple[Any, str]] = {
     "retire numbers": (lambda ctx: ctx.retire([1]), "not a powerctx URI"),
     "get nonsense": (lambda ctx: ctx.get("nonsense"), "not a powerctx URI"),
     "get a surrogate": (lambda ctx: ctx.get(powerctx.Address("s\ud800", "memory", "a", 1)), "no address"),
-    "get a revision of text": (lambda ctx: ctx.get(powerctx.Address("s", "memory", "a", "x")), "not a powerctx URI"),  # type: ignore[arg-type]
+    "get a revision of text": (lambda ctx: ctx.get(powerctx.Address("s", "memory", "a", "x")), "not a powerctx URI"),
     "open nothing": (lambda ctx: powerctx.open(""), "name a store"),
-    "open a number": (lambda ctx: powerctx.open(1), "name a store"),  # type: ignore[arg-type]
+    "open a number": (lambda ctx: powerctx.open(1), "name a store"),
 }
 
 
@@ -291,7 +291,7 @@ class _Wrong:
         self._change = change
 
     def retrieve(self, request: Any, call: Any) -> Pool:
-        return self._change(self._family.retrieve(request, call), request)  # type: ignore[no-any-return]
+        return self._change(self._family.retrieve(request, call), request)
 
 
 def _wrong_family(change: Any) -> object:

@@ -49,7 +49,7 @@ class Topics:
         self.calls += 1
         self.asked.update(request.texts)
         if self._answer is not None and request.purpose == "query":
-            return self._answer(request)  # type: ignore[no-any-return]
+            return self._answer(request)
         return [self._vector(text) for text in request.texts]
 
     def _vector(self, text: str) -> bytes:
@@ -196,7 +196,7 @@ def test_what_an_embedder_says_shows_no_secret(url: str, caplog: pytest.LogCaptu
         context.put(_ITEMS)
         with pytest.raises(CapabilityError) as query:
             context.find("ship", scope_id="s", search_type="vector")
-        embedder.embed = leak  # type: ignore[method-assign]
+        embedder.embed = leak
         context.put([Item(scope_id="s", text="another ship")])
         with pytest.raises(CapabilityError) as stored:
             list(context.embed())
@@ -237,7 +237,7 @@ def test_a_failure_while_writing_keeps_the_items(url: str, caplog: pytest.LogCap
     """Items are stored without vectors, found by words, and embedded later."""
     embedder = Topics()
     with _open(embedder, url) as context:
-        good, embedder.embed = embedder.embed, _boom  # type: ignore[method-assign]
+        good, embedder.embed = embedder.embed, _boom
         with caplog.at_level(logging.WARNING, "powerctx"):
             results = context.put(_ITEMS)
         assert ["created"] * 4 == [result.outcome for result in results]
@@ -245,7 +245,7 @@ def test_a_failure_while_writing_keeps_the_items(url: str, caplog: pytest.LogCap
         index = context.store.vectors
         assert index is not None
         assert 0 == index.count()
-        embedder.embed = good  # type: ignore[method-assign]
+        embedder.embed = good
         assert ["ship"] == _ids(context.prepare("ship harbour", scope_id="s"))
         assert [4] == list(context.embed())
         assert 3 == index.count()
@@ -280,7 +280,7 @@ def test_embedding_what_is_stored_says_why_it_fails(url: str, answer: Any) -> No
                 raise answer
             return answer
 
-        embedder.embed = embed  # type: ignore[method-assign]
+        embedder.embed = embed
         with pytest.raises(CapabilityError, match="The embedder"):
             list(context.embed())
 
@@ -289,7 +289,7 @@ def test_an_embedder_that_hangs_does_not_hold_writing_for_ever(url: str) -> None
     """``put`` stores the items and gives up on their vectors after ``retrieval.write_embedding_timeout_s``."""
     gate = threading.Event()
     embedder = Topics()
-    embedder.embed = lambda request: gate.wait(30)  # type: ignore[assignment,method-assign,return-value]
+    embedder.embed = lambda request: gate.wait(30)
     with _open(embedder, url, retrieval={"write_embedding_timeout_s": 0.02}) as context:
         assert [result.outcome for result in context.put(_ITEMS)] == ["created"] * 4
     gate.set()
@@ -409,7 +409,7 @@ def test_warming_loads_the_model_once(topics: tuple[powerctx.Context, Topics]) -
     context.warm()
     assert embedder.calls == 1
 
-    embedder.embed = _boom  # type: ignore[method-assign]
+    embedder.embed = _boom
     context.warm()
     assert _ids(context.prepare("ship in the harbour", scope_id="s")) == ["ship"]
 

@@ -20,7 +20,7 @@ def _candidate(**changes: object) -> Candidate:
         "body_bytes": 0,
         "score": 1.0,
     }
-    return Candidate(**(values | changes))  # type: ignore[arg-type]
+    return Candidate(**(values | changes))
 
 
 def _line(candidate: Candidate, *, cut: bool = False) -> str:

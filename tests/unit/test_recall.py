@@ -62,7 +62,7 @@ def _pool(
         "mode": "fts",
         "terms": tuple(frequency),
     }
-    return Pool(**(values | more))  # type: ignore[arg-type]
+    return Pool(**(values | more))
 
 
 def _query(*terms: str, units: frozenset[str] | None = None) -> QueryTerms:
@@ -165,7 +165,7 @@ def test_neighbours_come_with_the_member_that_brought_them() -> None:
 
 def _hits(pool: Pool, policy: object = POWERCTX) -> list[Hit]:
     admission = FloorAdmission().admit(pool, _query("x", "y"), AdmissionFloor(idf_mass=0.0))
-    return fuse(pool, admission, policy)  # type: ignore[arg-type]
+    return fuse(pool, admission, policy)
 
 
 def test_rrf_scores_are_shares_of_the_greatest_possible() -> None:

@@ -252,7 +252,6 @@ def test_made_text_is_fixed_by_its_seed() -> None:
 
 def test_bench_measures_calls_in_pairs() -> None:
     """Times, ratio, statements and rates for each workload, on a store of its own."""
-    pytest.importorskip("powerctx_sqlite")
     from powerctx_sqlite import plugin
 
     found = bench(

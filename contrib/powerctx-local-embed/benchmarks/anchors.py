@@ -102,7 +102,7 @@ def print_unrelated(measured: list[Scope]) -> None:
 def print_held_out(measured: list[Scope], rng: np.random.Generator) -> None:
     """Print how anchors carry over to parts that had no share in them."""
     parts: dict[str, Callable[[Scope], bool]] = {
-        name: lambda scope, name=name: scope.name == name  # type: ignore[misc]
+        name: lambda scope, name=name: scope.name == name
         for name in (scope.name for scope in measured if scope.set_name == "locomo")
     }
     parts["locomo"] = lambda scope: scope.set_name == "locomo"

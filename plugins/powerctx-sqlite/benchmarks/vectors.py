@@ -126,7 +126,7 @@ def one(args: argparse.Namespace) -> None:
         print(
             f"file {path.stat().st_size >> 20} MiB; first query {(time.perf_counter() - start) * 1000:.0f} ms", end=""
         )
-        print(f"; in memory {store.vectors._residents().nbytes() / 2**20:.1f} MiB")  # noqa: SLF001
+        print(f"; in memory {store.vectors._residents().nbytes() / 2**20:.1f} MiB")  # noqa: SLF001 - memory is no public figure
         calls = [lambda query=query: ask(store, "s", query) for query in queries]
         for _ in range(args.rounds):
             print(f"{len(rows)} in one scope: {timed(calls)}")

@@ -257,23 +257,23 @@ class EmptySnapshot:
         """Return nothing."""
         return {}
 
-    def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:  # noqa: ARG002
+    def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:  # noqa: ARG002 - as above
         """Return nothing."""
         return {}
 
-    def get(self, address: Address) -> Revision | None:  # noqa: ARG002
+    def get(self, address: Address) -> Revision | None:  # noqa: ARG002 - as above
         """Return nothing."""
         return None
 
-    def latest(self, scope_id: str, family: str, artifact_id: str) -> Revision | None:  # noqa: ARG002
+    def latest(self, scope_id: str, family: str, artifact_id: str) -> Revision | None:  # noqa: ARG002 - as above
         """Return nothing."""
         return None
 
-    def history(self, scope_id: str, family: str, artifact_id: str) -> tuple[Revision, ...]:  # noqa: ARG002
+    def history(self, scope_id: str, family: str, artifact_id: str) -> tuple[Revision, ...]:  # noqa: ARG002 - as above
         """Return nothing."""
         return ()
 
-    def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:  # noqa: ARG002
+    def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:  # noqa: ARG002 - as above
         """Return nothing."""
         return ()
 
