@@ -10,8 +10,9 @@ from typing import Final
 
 import attrs
 
-from powerctx_core.ports import EmbeddingProfile, EmbedRequest
+from powerctx_core.ports import EmbedRequest
 from powerctx_core.text.terms import analyse
+from powerctx_core.types import EmbeddingProfile
 
 __all__ = ["HashEmbedder", "HashSettings"]
 

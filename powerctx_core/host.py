@@ -21,7 +21,6 @@ from powerctx_core.discovery import (
     Disabled,
     Failed,
     Loaded,
-    cause,
     check_part,
     discover,
     given,
@@ -41,36 +40,13 @@ from powerctx_core.errors import (
     redacted_url,
     url_secrets,
 )
+from powerctx_core.offers import NOUNS, PACKAGES, PART_PACKAGES, Offer, broken, clash
 from powerctx_core.ports import Store
 from powerctx_core.records import StoreSpec
 
 __all__ = ["Host", "PluginStatus"]
 
 logger = logging.getLogger(__name__)
-
-NOUNS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "powerctx_families": ("family", "families"),
-        "powerctx_admissions": ("admission rule", "admission rules"),
-        "powerctx_candidate_providers": ("candidate provider", "candidate providers"),
-        "powerctx_renderers": ("renderer", "renderers"),
-        "powerctx_stores": ("store", "stores"),
-        "powerctx_embedders": ("embedder", "embedders"),
-        "powerctx_token_estimators": ("token estimator", "token estimators"),
-        "powerctx_sinks": ("sink", "sinks"),
-        "powerctx_commands": ("command", "commands"),
-    }
-)
-PACKAGES = (
-    ("sqlite", "powerctx-sqlite"),
-    ("oceanbase", "powerctx-oceanbase"),
-    ("seekdb", "powerctx-oceanbase"),
-    ("chroma", "powerctx-chroma"),
-    ("oracle", "powerctx-oracle"),
-)
-"""Start of a URL scheme -> the package that serves it."""
-PART_PACKAGES = MappingProxyType({("powerctx_embedders", "local"): "powerctx-local-embed"})
-"""Hook and name of a part -> the package that offers it."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -96,18 +72,6 @@ class PluginStatus:
     hooks: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
-@attrs.frozen
-class _Part:
-    """A record and who provides it."""
-
-    hook: str
-    record: Any
-    owner: Loaded
-
-    def __str__(self) -> str:
-        return f"{NOUNS[self.hook][0]} {self.record.name!r} of {self.owner.provider}"
-
-
 class _Slot:
     """Where a part is kept once it is made; its lock lets one thread make it."""
 
@@ -128,25 +92,25 @@ class Host:
     def __init__(self, settings: Settings, plugins: Sequence[Loaded | Failed | Disabled]) -> None:
         self.settings = settings
         self._plugins = tuple(plugins)
-        offered: dict[tuple[str, str], list[_Part]] = {}
-        schemes: dict[str, list[_Part]] = {}
+        offered: dict[tuple[str, str], list[Offer]] = {}
+        schemes: dict[str, list[Offer]] = {}
         for plugin in self._plugins:
             if isinstance(plugin, Loaded):
                 for hook, records in plugin.records.items():
                     for record in records:
-                        part = _Part(hook, record, plugin)
+                        part = Offer(hook, record, plugin)
                         offered.setdefault((hook, record.name), []).append(part)
                         for scheme in record.schemes if isinstance(record, StoreSpec) else ():
                             schemes.setdefault(scheme, []).append(part)
-        self._offered: Mapping[tuple[str, str], tuple[_Part, ...]] = {k: tuple(v) for k, v in offered.items()}
-        self._schemes: Mapping[str, tuple[_Part, ...]] = {k: tuple(v) for k, v in schemes.items()}
+        self._offered: Mapping[tuple[str, str], tuple[Offer, ...]] = {k: tuple(v) for k, v in offered.items()}
+        self._schemes: Mapping[str, tuple[Offer, ...]] = {k: tuple(v) for k, v in schemes.items()}
         self._clashes = tuple(
             [(f"{NOUNS[hook][0]} {name!r}", parts) for (hook, name), parts in self._offered.items() if len(parts) > 1]
             + [(f"the URL scheme {each!r}", parts) for each, parts in self._schemes.items() if len(parts) > 1]
         )
         self._lock = threading.Lock()
         self._slots: dict[tuple[str, str], _Slot] = {}
-        self._made: list[tuple[_Part, Any]] = []
+        self._made: list[tuple[Offer, Any]] = []
         self._closed = False
 
     @classmethod
@@ -261,7 +225,7 @@ class Host:
 
     def problems(self) -> tuple[str, ...]:
         """Return one sentence for each clash, and for each setting that belongs to or names no installed part."""
-        clashes = [_clash(what, parts) for what, parts in self._clashes]
+        clashes = [clash(what, parts) for what, parts in self._clashes]
         known = {name for _, name in self._offered}
         unused = [
             f"[parts.{name}] belongs to no part that is loaded; loaded: {', '.join(sorted(known))}."
@@ -312,12 +276,12 @@ class Host:
                 raise PluginError(f"{who} is {plugin.state}: {plugin.reason}.") from plugin.error
             for hook, records in plugin.records.items():
                 for record in records:
-                    part = _Part(hook, record, plugin)
+                    part = Offer(hook, record, plugin)
                     self._factory(part)
                     self._settings(part)
             for what, parts in self._clashes:
                 if any(part.owner is plugin for part in parts):
-                    raise PluginError(_clash(what, parts))
+                    raise PluginError(clash(what, parts))
         return tuple(self._status(plugin) for plugin in chosen)
 
     def close(self) -> None:
@@ -340,11 +304,11 @@ class Host:
         if self._closed:
             raise PowerctxError("This host is closed; open a new one.")
 
-    def _part(self, hook: str, name: str, field: str | None = None) -> _Part:
+    def _part(self, hook: str, name: str, field: str | None = None) -> Offer:
         parts = self._offered.get((hook, name), ())
         noun, plural = NOUNS[hook]
         if len(parts) > 1:
-            raise PluginError(_clash(f"{noun} {name!r}", parts))
+            raise PluginError(clash(f"{noun} {name!r}", parts))
         if parts:
             return parts[0]
         package = PART_PACKAGES.get((hook, name))
@@ -355,7 +319,7 @@ class Host:
         )
         raise CapabilityError(message) if field is None else InvalidRequest(f"{field}: {message}", field=field)
 
-    def _store(self, url: str) -> _Part:
+    def _store(self, url: str) -> Offer:
         match = _SCHEME.match(url)
         shown = redacted_url(url) if match or "@" not in url else "(not shown)"
         if match is None:
@@ -363,7 +327,7 @@ class Host:
         scheme = match[1].lower()
         parts = self._schemes.get(scheme, ())
         if len(parts) > 1:
-            raise PluginError(_clash(f"the URL scheme {scheme!r}", parts))
+            raise PluginError(clash(f"the URL scheme {scheme!r}", parts))
         if parts:
             return self._part("powerctx_stores", parts[0].record.name)
         installed = ", ".join(f"{each}://" for each in self._schemes)
@@ -387,7 +351,7 @@ class Host:
             sentences.append(f" Switched off by POWERCTX_PLUGINS: {', '.join(off)}.")
         return "".join(sentences)
 
-    def _make(self, part: _Part, *arguments: Any) -> Any:
+    def _make(self, part: Offer, *arguments: Any) -> Any:
         factory = self._factory(part)
         if part.hook == "powerctx_commands":
             return factory
@@ -402,9 +366,9 @@ class Host:
             if part.hook == "powerctx_stores":  # the URL is the caller's
                 _blank(error, hidden)
                 raise
-            raise _broken(part, "could not be made", error, hidden) from error
+            raise broken(part, "could not be made", error, hidden) from error
         except (Exception, SystemExit) as error:
-            raise _broken(part, "could not be made", error, hidden) from error
+            raise broken(part, "could not be made", error, hidden) from error
         with self._lock:
             if not self._closed:
                 self._made.append((part, value))
@@ -412,7 +376,7 @@ class Host:
         _close(part, value)
         raise PowerctxError("This host was closed meanwhile; open a new one.")
 
-    def _factory(self, part: _Part) -> Any:
+    def _factory(self, part: Offer) -> Any:
         factory = part.record.factory
         if not isinstance(factory, str):
             return factory
@@ -420,12 +384,12 @@ class Host:
         try:
             found = getattr(importlib.import_module(module), name)
         except (Exception, SystemExit) as error:
-            raise _broken(part, f"could not be loaded from {factory}", error) from error
+            raise broken(part, f"could not be loaded from {factory}", error) from error
         if not callable(found):
             raise PluginError(f"The {part} ({part.hook}): {factory} is not callable; correct its record.")
         return found
 
-    def _settings(self, part: _Part) -> Any:
+    def _settings(self, part: Offer) -> Any:
         record = part.record
         foreign = {
             field.name
@@ -439,7 +403,7 @@ class Host:
         except ConfigError:
             raise
         except Exception as error:
-            raise _broken(
+            raise broken(
                 part, "has settings that cannot be read", error, secrets(self.settings, record.name)
             ) from error
 
@@ -447,7 +411,7 @@ class Host:
         state, reason, records = plugin.state, plugin.reason, getattr(plugin, "records", {})
         for what, parts in self._clashes:
             if state in ("ok", "clash") and any(part.owner is plugin for part in parts):
-                state, reason = "clash", reason or _clash(what, parts)
+                state, reason = "clash", reason or clash(what, parts)
         return PluginStatus(
             name=plugin.name,
             distribution=plugin.distribution,
@@ -467,15 +431,6 @@ def _own_version() -> str:
         return ""
 
 
-def _clash(what: str, parts: Sequence[_Part]) -> str:
-    owners = " and by ".join(f"{part.owner.provider} (plugin {part.owner.name!r})" for part in parts)
-    others = dict.fromkeys(part.owner.name for part in parts if part.owner.plugin is not builtin)
-    return (
-        f"{what[0].upper()}{what[1:]} is offered by {owners}, so it cannot be used; uninstall "
-        f"{' or '.join(map(repr, others))} or leave it out of POWERCTX_PLUGINS."
-    )
-
-
 def _without_password(url: str, message: str) -> str:
     """Return *message*, which may quote a driver, without the secrets of *url*."""
     return redacted(blanked(message.replace(url, redacted_url(url)), url_secrets(url)))
@@ -486,14 +441,7 @@ def _blank(error: PowerctxError, hidden: Iterable[str]) -> None:
     error.args = tuple(blanked(each, hidden) if isinstance(each, str) else each for each in error.args)
 
 
-def _broken(part: _Part, what: str, error: BaseException, hidden: Iterable[str] = ()) -> PluginError:
-    return PluginError(
-        f"The {part} ({part.hook}) {what}: {cause(error, hidden)}; run `powerctx check {part.owner.name}`, "
-        f"then upgrade or uninstall {part.owner.distribution}."
-    )
-
-
-def _close(part: _Part, value: Any) -> None:
+def _close(part: Offer, value: Any) -> None:
     # The close of a renderer ends a text.
     if part.hook == "powerctx_renderers" or not callable(getattr(value, "close", None)):
         return

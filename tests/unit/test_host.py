@@ -32,7 +32,8 @@ from powerctx_core import (
 from powerctx_core.config import structure
 from powerctx_core.discovery import METHODS
 from powerctx_core.hookspecs import HOOKS
-from powerctx_core.host import NOUNS, Host, PluginStatus
+from powerctx_core.host import Host, PluginStatus
+from powerctx_core.offers import NOUNS
 
 
 class Offers:

@@ -1,23 +1,16 @@
-"""Protocols that the parts of a deployment satisfy.
-
-Parts are synchronous and are called from several threads at once unless a docstring says otherwise.  Methods take
-values and return values; an argument list never grows, the values do.
-"""
+"""What a backend offers: a catalogue, a vector index, and consistent views of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import attrs
 
 from powerctx_core.types import (
     Address,
-    Admission,
-    AdmissionFloor,
-    Candidate,
     Deadline,
     EmbeddingProfile,
     Filters,
@@ -26,7 +19,6 @@ from powerctx_core.types import (
     LexicalHit,
     LexicalStatistics,
     Partition,
-    Pool,
     PutResult,
     QueryTerms,
     RawCandidate,
@@ -34,29 +26,17 @@ from powerctx_core.types import (
 )
 
 __all__ = [
-    "AdmissionRule",
-    "Call",
     "Capability",
     "Catalogue",
-    "EmbedRequest",
-    "Embedder",
-    "EmbeddingProfile",
-    "Family",
     "FetchRequest",
     "LexicalRequest",
     "LexicalResult",
     "ListingRequest",
     "NearestRequest",
     "NeighbourRequest",
-    "Provider",
-    "Renderer",
-    "RetrievalRequest",
-    "Selection",
-    "Sink",
     "Snapshot",
     "Store",
     "StoreStatus",
-    "TokenEstimator",
     "Unembedded",
     "VectorIndex",
 ]
@@ -241,88 +221,6 @@ class Store(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class RetrievalRequest:
-    """One retrieval of one family in one scope.
-
-    Attributes:
-        query: the text as given.
-        terms: its analysis.
-        k: pool size per channel.
-        neighbours: number of ranked members whose thread neighbours are wanted as a channel; 0 for none.
-        weights: channel -> weight; a channel without weight is not asked for.
-    """
-
-    query: str
-    terms: QueryTerms
-    partition: Partition
-    k: int
-    filters: Filters = Filters()
-    neighbours: int = 0
-    weights: Mapping[str, float] = attrs.field(factory=lambda: {"fts": 1.0})
-
-
-@attrs.frozen(kw_only=True)
-class Call:
-    """What one worker of one call may use.
-
-    Attributes:
-        deadline: when to stop waiting.
-        catalogue: the snapshot that all reads of this worker share.
-        vectors: the vector index, when the store has one and an embedder is open.
-        embed: returns the vector of a text, or ``None`` when there is none in time; each text is embedded once.
-        profile: of the vectors.
-    """
-
-    deadline: Deadline
-    catalogue: Snapshot
-    vectors: VectorIndex | None = None
-    embed: Callable[[str], bytes | None] = attrs.field(default=lambda _: None)
-    profile: EmbeddingProfile | None = None
-
-
-@runtime_checkable
-class Family(Protocol):
-    """Retrieval of one kind of evidence."""
-
-    def retrieve(self, request: RetrievalRequest, call: Call) -> Pool:
-        """Return the pool of one scope before admission.
-
-        Called on any thread, for several scopes at once; may block until ``call.deadline``.  Every member must belong
-        to ``request.partition``.
-        """
-
-
-@attrs.frozen(kw_only=True)
-class EmbedRequest:
-    """Texts to embed.
-
-    Attributes:
-        purpose: ``query`` or ``document``; some models prepare them differently.
-        deadline: when to stop; remote embedders map it to their timeouts.
-    """
-
-    texts: tuple[str, ...]
-    purpose: str = "document"
-    deadline: Deadline = Deadline()
-
-
-@runtime_checkable
-class Embedder(Protocol):
-    """Turns texts into vectors."""
-
-    @property
-    def profile(self) -> EmbeddingProfile:
-        """The model's profile; cheap, does not load the model."""
-
-    def embed(self, request: EmbedRequest) -> Sequence[bytes]:
-        """Return one unit-length vector a text, in order, as little-endian float32 bytes.
-
-        A text without any content the model knows gives a vector of zeros, which is never stored or searched with.
-        Called on any thread, for several callers at once.
-        """
-
-
-@attrs.frozen(kw_only=True)
 class NearestRequest:
     """The *k* members of *partition* whose vectors are nearest to *vector* by cosine, restricted by *filters*."""
 
@@ -391,66 +289,3 @@ class VectorIndex(Protocol):
 
     def cosines(self, keys: Sequence[Key], vector: bytes, snapshot: Snapshot) -> Mapping[Key, float]:
         """Return the cosine of every key that has a vector."""
-
-
-@runtime_checkable
-class AdmissionRule(Protocol):
-    """Filters a pool by a floor and counts."""
-
-    def admit(self, pool: Pool, query: QueryTerms, floor: AdmissionFloor) -> Admission:
-        """Return the admitted members; pure, no I/O."""
-
-
-@runtime_checkable
-class TokenEstimator(Protocol):
-    """Prices text in tokens."""
-
-    def cost(self, text: str) -> float:
-        """Return the unrounded cost of *text*; sums over newline-ended pieces are rounded up once."""
-
-
-@attrs.frozen(kw_only=True)
-class Selection:
-    """What a renderer may know of the whole pack.
-
-    Attributes:
-        scope_id: the request's current scope; citations name a scope only when it differs.
-    """
-
-    scope_id: str
-
-
-@runtime_checkable
-class Renderer(Protocol):
-    """Turns selected candidates into pieces of text, each ending in a newline; core joins and measures them."""
-
-    def open(self, selection: Selection) -> str:
-        """Return the text before the first entry."""
-
-    def entry(self, candidate: Candidate, ordinal: int, selection: Selection, *, cut: bool) -> tuple[str, str]:
-        """Return what stands before and after the escaped text of one entry.
-
-        The lengths may depend on the candidate and *cut*, not on *ordinal*'s neighbours.
-        """
-
-    def escape(self, text: str) -> str:
-        """Return *text* made harmless, character by character, so that escapes of parts join to that of the whole."""
-
-    def close(self, selection: Selection) -> str:
-        """Return the text after the last entry."""
-
-
-@runtime_checkable
-class Provider(Protocol):
-    """Offers candidates to the assembler."""
-
-    def candidates(self, request: Any, call: Call) -> Sequence[Candidate]:
-        """Return candidates, best first."""
-
-
-@runtime_checkable
-class Sink(Protocol):
-    """Observes finished calls; a failure is logged once and ignored."""
-
-    def observe(self, event: Any) -> None:
-        """Take note of *event*; return promptly."""

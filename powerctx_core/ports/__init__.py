@@ -1,0 +1,61 @@
+"""Protocols that the parts of a deployment satisfy.
+
+Parts are synchronous and are called from several threads at once unless a docstring says otherwise.  Methods take
+values and return values; an argument list never grows, the values do.
+"""
+
+from powerctx_core.ports.parts import (
+    AdmissionRule,
+    Call,
+    Embedder,
+    EmbedRequest,
+    Family,
+    Provider,
+    Renderer,
+    RetrievalRequest,
+    Selection,
+    Sink,
+    TokenEstimator,
+)
+from powerctx_core.ports.storage import (
+    Capability,
+    Catalogue,
+    FetchRequest,
+    LexicalRequest,
+    LexicalResult,
+    ListingRequest,
+    NearestRequest,
+    NeighbourRequest,
+    Snapshot,
+    Store,
+    StoreStatus,
+    Unembedded,
+    VectorIndex,
+)
+
+__all__ = [
+    "AdmissionRule",
+    "Call",
+    "Capability",
+    "Catalogue",
+    "EmbedRequest",
+    "Embedder",
+    "Family",
+    "FetchRequest",
+    "LexicalRequest",
+    "LexicalResult",
+    "ListingRequest",
+    "NearestRequest",
+    "NeighbourRequest",
+    "Provider",
+    "Renderer",
+    "RetrievalRequest",
+    "Selection",
+    "Sink",
+    "Snapshot",
+    "Store",
+    "StoreStatus",
+    "TokenEstimator",
+    "Unembedded",
+    "VectorIndex",
+]
