@@ -7,17 +7,12 @@ from itertools import chain, zip_longest
 
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.ranking import Scorer, idf
-from powerctx_core.types import QUERY_TERMS, Address, Admission, Hit, Key, Pool, QueryTerms, RawCandidate
+from powerctx_core.types import QUERY_TERMS, Admission, Hit, Key, Pool, QueryTerms, RawCandidate
 
 __all__ = ["deal", "fuse", "interleave", "merge"]
 
 _RRF_K = 60
 _KNOWN_FAMILIES = ("memory", "topic-memory", "experience")
-
-
-def address_key(address: Address) -> tuple[str, str, str, int]:
-    """Sort key of an address: scope, family, artifact id, revision, each by code point."""
-    return (address.scope_id, address.family, address.artifact_id, address.revision)
 
 
 def fuse(

@@ -21,7 +21,6 @@ SETS = ("locomo", "madial_zh", "madial_en", "cmrc_zh", "cosqa_code", "precisionm
 """The known sets, in the order of reports; any other folder of the same form can be named too."""
 VARIABLE = "POWERCTX_EVAL_DATA"
 PINNED = "pinned"
-FILTERS = ("tags", "scopes")
 
 
 @attrs.frozen(kw_only=True)
