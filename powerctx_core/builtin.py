@@ -36,8 +36,11 @@ def powerctx_admissions() -> Iterable[AdmissionSpec]:
 
 @hookimpl
 def powerctx_renderers() -> Iterable[RendererSpec]:
-    """The default text form."""
-    yield RendererSpec(name="prepared", factory="powerctx_core.render.prepared:Prepared", about="cited entries")
+    """Text forms: JSON lines for prompts, XML for search packs, and one without markup."""
+    module = "powerctx_core.render"
+    yield RendererSpec(name="prepared", factory=f"{module}.prepared:Prepared", about="a JSON object a line, cited")
+    yield RendererSpec(name="flat-xml", factory=f"{module}.flat_xml:FlatXml", about="an XML element an entry")
+    yield RendererSpec(name="plain", factory=f"{module}.plain:Plain", about="indented text, no markup")
 
 
 @hookimpl

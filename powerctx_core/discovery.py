@@ -58,6 +58,7 @@ METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FACTORY = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_FIELD = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _FLAGS = ("wrapper", "hookwrapper", "tryfirst", "trylast")
 _NO_RECORDS: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
@@ -379,8 +380,10 @@ def _check_family(where: str, record: FamilySpec) -> None:
     for field, allowed in (("searched", ("current", "current+references")), ("layer", LAYERS)):
         if getattr(record, field) not in allowed:
             raise _Invalid(f"{where}: {field} {getattr(record, field)!r} is not one of {', '.join(allowed)}")
-    if not isinstance(record.identity, tuple) or not all(isinstance(each, str) for each in record.identity):
-        raise _Invalid(f"{where}: identity is not a tuple of field names")
+    if not isinstance(record.identity, tuple) or not all(
+        isinstance(each, str) and _FIELD.fullmatch(each) for each in record.identity
+    ):
+        raise _Invalid(f"{where}: identity is not a tuple of field names: a lower-case letter, then a-z 0-9 _")
     if not isinstance(record.admission, str) or not _NAME.fullmatch(record.admission):
         raise _Invalid(f"{where}: admission {record.admission!r} is not the name of an admission rule")
 
