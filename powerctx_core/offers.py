@@ -35,7 +35,15 @@ PACKAGES = (
     ("oracle", "powerctx-oracle"),
 )
 """Start of a URL scheme -> the package that serves it."""
-PART_PACKAGES = MappingProxyType({("powerctx_embedders", "local"): "powerctx-local-embed"})
+PART_PACKAGES = MappingProxyType(
+    {
+        ("powerctx_embedders", "local"): "powerctx-local-embed",
+        **{
+            ("powerctx_token_estimators", f"{name}-exact"): "powerctx-tokenizers"
+            for name in ("o200k", "cl100k", "qwen", "llama3", "deepseek")
+        },
+    }
+)
 """Hook and name of a part -> the package that offers it."""
 
 

@@ -1,68 +1,245 @@
-"""Linear token estimates: no model file, one pass, additive over newline-ended pieces.
+"""Linear token estimates: no model file, a few passes at the speed of bytes, additive over newline-ended pieces.
 
-Characters are priced by class; runs of digits, punctuation and the like by length.  The sum over all pieces is rounded
-up once.  ``seed`` is the rule of the source system; the others are fitted to the tokenizers they are named after.
+A text is counted in features – words, letters, digits and their runs, punctuation and its runs, line ends, characters
+of each script – and every profile has a price for each.  Runs end at a line end, so the price of a text is
+exactly the sum over its lines; the sum over all pieces is rounded up once.
+
+``seed`` is the rule of the source system.  The others are the prices that
+``powerctx eval tokens --fit`` gives for the tokenizers they are named after, with translations into twelve languages as
+further texts; ``powerctx eval tokens`` measures their error.
 """
 
 from __future__ import annotations
 
-import re
+from typing import ClassVar, NamedTuple
 
 from powerctx_core.records import NoSettings
 
-__all__ = ["DeepSeek", "O200k", "Qwen", "Seed"]
+__all__ = ["DeepSeek", "Features", "O200k", "Qwen", "Seed", "features"]
 
-_WIDE = re.compile(
-    r"[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+
+class Features(NamedTuple):
+    """What a text is made of, or the price of each; runs are maximal and never cross a line end.
+
+    Attributes:
+        words: runs of Latin letters, up to U+017F.
+        humps: upper-case letters right after lower-case ones, as in ``camelCase``.
+        extended: Latin letters beyond U+017F, Vietnamese among them.
+        semitic: Hebrew, Arabic, Armenian, Syriac.
+        indic: of the scripts of India and, for lack of a better place, Georgian, Khmer and others.
+        symbols: general punctuation, arrows, mathematics, dingbats.
+        marks: Chinese, Japanese and full-width punctuation.
+        astral: beyond U+FFFF: emoji and rare Han.
+    """
+
+    words: float = 0
+    letters: float = 0
+    humps: float = 0
+    digits: float = 0
+    numbers: float = 0
+    punctuation: float = 0
+    clusters: float = 0
+    lines: float = 0
+    extended: float = 0
+    greek: float = 0
+    cyrillic: float = 0
+    semitic: float = 0
+    indic: float = 0
+    thai: float = 0
+    hangul: float = 0
+    symbols: float = 0
+    kana: float = 0
+    marks: float = 0
+    han: float = 0
+    astral: float = 0
+
+
+def _table(**classes: bytes) -> bytes:
+    """Return a translation table from bytes to the letter of their class, a space for all others."""
+    table = bytearray(b" " * 256)
+    for name, members in classes.items():
+        for member in members:
+            table[member] = ord(name)
+    return bytes(table)
+
+
+_CONTINUING = bytes(range(0x80, 0xC0))
+_LOWER, _UPPER, _DIGITS = bytes(range(97, 123)), bytes(range(65, 91)), bytes(range(48, 58))
+_PUNCTUATION = bytes(each for each in range(33, 127) if not chr(each).isalnum())
+# Lead bytes of U+00C0 to U+017F count as letters; with continuing bytes deleted, one byte is left of each character.
+_LETTERS = _LOWER + _UPPER + b"\xc3\xc4\xc5"
+_WORDS, _NUMBERS, _CLUSTERS = _table(w=_LETTERS), _table(d=_DIGITS), _table(p=_PUNCTUATION)
+_CASES = _table(l=_LOWER, U=_UPPER)
+_SCRIPTS = _table(
+    e=bytes(range(0xC6, 0xCD)),
+    g=b"\xcd\xce\xcf",
+    c=b"\xd0\xd1\xd2\xd3\xd4",
+    m=b"\xd5\xd6\xd7\xd8\xd9\xda\xdb\xdc\xdd\xde\xdf",
+    i=b"\xe0",
+    v=b"\xe1",
+    y=b"\xc2\xe2",
+    j=b"\xe3",
+    H=b"\xe4\xe5\xe6\xe7\xe8\xe9",
+    h=b"\xea\xeb\xec\xed",
+    f=b"\xee\xef",
+    a=b"\xf0\xf1\xf2\xf3\xf4",
 )
-_EMOJI = re.compile(r"[\u2600-\u27bf\U0001f000-\U0001faff]")
-_DENSE = re.compile(r"[0-9!-/:-@\[-`{-~]+")
+_PLAIN = bytes(range(0x80))
+
+
+def features(text: str) -> Features:
+    """Count what *text* is made of; linear, about 0.1 ms for 10 000 characters."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    ascii_only = len(encoded) == len(text)
+    characters = encoded if ascii_only else encoded.translate(None, _CONTINUING)
+    # The space in front gives the first run a beginning.
+    words = b" " + characters.translate(_WORDS)
+    numbers = b" " + characters.translate(_NUMBERS)
+    clusters = b" " + characters.translate(_CLUSTERS)
+    counted = {
+        "words": words.count(b" w"),
+        "letters": words.count(b"w"),
+        "humps": characters.translate(_CASES).count(b"lU"),
+        "digits": numbers.count(b"d"),
+        "numbers": numbers.count(b" d"),
+        "punctuation": clusters.count(b"p"),
+        "clusters": clusters.count(b" p"),
+        "lines": characters.count(b"\n"),
+    }
+    return Features(**counted) if ascii_only else Features(**counted, **_scripts(encoded, characters))
+
+
+def _scripts(encoded: bytes, characters: bytes) -> dict[str, int]:
+    """Count the characters beyond ASCII by script, from the first one or two bytes of their UTF-8 form."""
+    leads = characters.translate(_SCRIPTS, _PLAIN)
+    number = leads.count
+
+    def pages(lead: bytes, *second: bytes) -> int:
+        return sum(encoded.count(lead + each) for each in second)
+
+    thai = pages(b"\xe0", b"\xb8", b"\xb9", b"\xba", b"\xbb") if number(b"i") else 0
+    viet = pages(b"\xe1", b"\xb8", b"\xb9", b"\xba", b"\xbb") if number(b"v") else 0
+    jamo = pages(b"\xe1", b"\x84", b"\x85", b"\x86", b"\x87") if number(b"v") else 0
+    east = number(b"j")
+    kana = pages(b"\xe3", b"\x81", b"\x82", b"\x83") if east else 0
+    marks = pages(b"\xe3", b"\x80") if east else 0
+    return {
+        "extended": number(b"e") + viet,
+        "greek": number(b"g"),
+        "cyrillic": number(b"c"),
+        "semitic": number(b"m"),
+        "indic": number(b"i") - thai + number(b"v") - viet - jamo,
+        "thai": thai,
+        "hangul": number(b"h") + jamo,
+        "symbols": number(b"y"),
+        "kana": kana,
+        "marks": marks + number(b"f"),
+        "han": number(b"H") + east - kana - marks,
+        "astral": number(b"a"),
+    }
 
 
 class _Linear:
-    """Prices text by three rates: wide characters, emoji, and everything else; dense runs cost half a character."""
+    """Prices text by the prices of a profile."""
 
-    wide = 1.0
-    other = 0.25
-    dense = 0.0
-    emoji = 2.0
+    prices: ClassVar[Features]
 
     def __init__(self, settings: NoSettings | None = None) -> None:
         del settings
 
     def cost(self, text: str) -> float:
         """Return the unrounded number of tokens."""
-        length = len(text)
-        dense = sum(len(run) for run in _DENSE.findall(text)) if self.dense else 0
-        if text.isascii():
-            return (length - dense) * self.other + dense * self.dense
-        wide = len(_WIDE.findall(text))
-        emoji = len(_EMOJI.findall(text))
-        rest = length - wide - emoji - dense
-        return wide * self.wide + emoji * self.emoji + dense * self.dense + rest * self.other
+        return sum(count * price for count, price in zip(features(text), self.prices, strict=True))
 
 
-class Seed(_Linear):
+class Seed:
     """1.5 per Han, kana or Hangul character, a quarter for all others."""
 
-    wide = 1.5
-    emoji = 0.25
+    def __init__(self, settings: NoSettings | None = None) -> None:
+        del settings
+
+    def cost(self, text: str) -> float:
+        """Return the unrounded number of tokens."""
+        if text.isascii():
+            return len(text) * 0.25
+        found = features(text)
+        return len(text) * 0.25 + (found.han + found.kana + found.hangul + found.marks) * 1.25
 
 
 class O200k(_Linear):
-    """Near the ``o200k`` vocabulary."""
+    """Near the ``o200k_base`` vocabulary."""
 
-    wide = 0.9
-    dense = 0.5
+    prices = Features(
+        words=0.49,
+        letters=0.13,
+        humps=0.53,
+        digits=0.53,
+        numbers=0.45,
+        punctuation=0.42,
+        clusters=0.32,
+        lines=0.99,
+        extended=0.16,
+        greek=0.43,
+        cyrillic=0.28,
+        semitic=0.38,
+        indic=0.4,
+        thai=0.4,
+        hangul=0.63,
+        symbols=0.97,
+        kana=0.53,
+        marks=1.72,
+        han=0.76,
+        astral=1.82,
+    )
 
 
 class Qwen(_Linear):
-    """Near the Qwen vocabulary."""
+    """Near the vocabulary of Qwen 3."""
 
-    wide = 0.7
-    other = 1 / 3.8
-    dense = 0.6
+    prices = Features(
+        words=0.53,
+        letters=0.13,
+        digits=1.23,
+        punctuation=0.5,
+        clusters=0.16,
+        lines=0.94,
+        extended=0.1,
+        greek=1.03,
+        cyrillic=0.34,
+        semitic=0.44,
+        indic=1.14,
+        thai=0.59,
+        hangul=0.73,
+        symbols=2.04,
+        kana=0.46,
+        marks=2.09,
+        han=0.55,
+        astral=1.76,
+    )
 
 
-class DeepSeek(Qwen):
-    """Near the DeepSeek vocabulary."""
+class DeepSeek(_Linear):
+    """Near the vocabulary of DeepSeek V4."""
+
+    prices = Features(
+        words=0.46,
+        letters=0.14,
+        humps=0.08,
+        digits=0.54,
+        numbers=0.42,
+        punctuation=0.37,
+        clusters=0.4,
+        lines=1.48,
+        extended=1.0,
+        greek=0.53,
+        cyrillic=0.28,
+        semitic=0.44,
+        indic=0.68,
+        thai=0.36,
+        hangul=0.75,
+        symbols=1.97,
+        kana=0.48,
+        marks=2.33,
+        han=0.47,
+        astral=1.78,
+    )

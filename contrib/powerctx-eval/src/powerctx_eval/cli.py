@@ -248,6 +248,65 @@ def embedder(
     _deliver(invocation, report, out)
 
 
+@evaluate.command(
+    epilog=examples("powerctx eval tokens", "powerctx eval tokens --sets cmrc_zh --text notes=docs --fit")
+)
+@_data_options
+@click.option(
+    "--pair",
+    "pairs",
+    metavar="ESTIMATOR=COUNTER",
+    multiple=True,
+    help="Installed parts to compare; may be repeated. Core's own with powerctx-tokenizers when absent.",
+)
+@click.option(
+    "--text", "texts", metavar="NAME=DIR", multiple=True, help="A further group: the text files below DIR; repeatable."
+)
+@click.option("--fit", is_flag=True, help="Also print the prices that come nearest to each counter.")
+@_seed
+@_out
+@_flags
+@click.pass_obj
+def tokens(
+    invocation: Invocation,
+    /,
+    *,
+    data: str | None,
+    sets: str | None,
+    pairs: tuple[str, ...],
+    texts: tuple[str, ...],
+    fit: bool,
+    seed: int | None,
+    out: Path | None,
+) -> None:
+    """Measure how far token estimates are from what tokenizers count.
+
+    Groups of texts are packs of each set's items, single items, packs of JSON lines, the source of Python's own
+    library, numbers and identifiers.
+    """
+    from powerctx_eval.data import SETS, data_folder
+    from powerctx_eval.tokens import PAIRS, measure
+
+    with _steps(wanted=not invocation.json) as steps:
+        report = measure(
+            data_folder(data), _split(sets) or SETS, pairs=_pairs("--pair", pairs) or PAIRS,
+            texts={name: Path(place) for name, place in _pairs("--text", texts)},
+            seed=7 if seed is None else seed, fit=fit, started=steps,
+        )  # fmt: skip
+    _deliver(invocation, report, out)
+
+
+def _pairs(option: str, values: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the two sides of each value."""
+    found = []
+    for value in values:
+        left, middle, right = value.partition("=")
+        if not (left and middle and right):
+            raise InvalidRequest(f"{option} {value!r} is not of the form LEFT=RIGHT.", field=option.lstrip("-"))
+        found.append((left, right))
+    return found
+
+
 @evaluate.command(epilog=examples("powerctx eval report run.json bench.json --markdown report.md --html report.html"))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE.json…")
 @click.option("--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Write Markdown here.")
@@ -255,7 +314,7 @@ def embedder(
 @_flags
 @click.pass_obj
 def report(invocation: Invocation, /, *, files: tuple[Path, ...], markdown: Path | None, html: Path | None) -> None:
-    """Turn reports of run, bench and embedder into Markdown and one HTML page.
+    """Turn reports of run, bench, embedder and tokens into Markdown and one HTML page.
 
     Without a file to write, Markdown goes to standard output.
     """

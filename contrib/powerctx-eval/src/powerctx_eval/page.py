@@ -9,7 +9,7 @@ from typing import Any
 from powerctx_eval.baselines import known
 from powerctx_eval.charts import Bar, bars, differences
 from powerctx_eval.markdown import INTRODUCTION, facts
-from powerctx_eval.reports import BENCH, EMBEDDER, RUN, Table, command, labelled, number, tables, varied
+from powerctx_eval.reports import BENCH, EMBEDDER, RUN, TOKENS, Table, command, labelled, number, tables, varied
 
 __all__ = ["render"]
 
@@ -45,7 +45,7 @@ dt{color:var(--soft);overflow-wrap:anywhere}dd{margin:0;overflow-wrap:anywhere}
 """
 _LATE = "median to 95th percentile"
 _POLICY = """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
-_TITLES = {RUN: "Evidence within budgets", BENCH: "Speed", EMBEDDER: "Embedder"}
+_TITLES = {RUN: "Evidence within budgets", BENCH: "Speed", EMBEDDER: "Embedder", TOKENS: "Tokens"}
 
 
 def render(reports: Sequence[Mapping[str, Any]]) -> str:

@@ -14,6 +14,7 @@ from powerctx_core import InvalidRequest
 __all__ = ["SLICES", "Table", "command", "labelled", "number", "read", "tables", "varied"]
 
 RUN, BENCH, EMBEDDER = "powerctx.eval-run.v1", "powerctx.eval-bench.v1", "powerctx.eval-embedder.v1"
+TOKENS = "powerctx.eval-tokens.v1"
 SLICES: Mapping[str, str] = {
     "gold": "queries with gold",
     "adversarial": "adversarial queries, whose gold is a trap",
@@ -55,7 +56,8 @@ def read(path: Path) -> dict[str, Any]:
         raise InvalidRequest(f"{path} is not JSON: {error}.", field="files") from None
     if not isinstance(value, dict) or value.get("schema") not in _TABLES:
         raise InvalidRequest(
-            f"{path} is no report of `powerctx eval run`, `bench` or `embedder` that this version reads.", field="files"
+            f"{path} is no report of `powerctx eval run`, `bench`, `embedder` or `tokens` that this version reads.",
+            field="files",
         )
     return value
 
@@ -225,6 +227,30 @@ def _embedder_tables(report: Mapping[str, Any]) -> Iterator[Table]:
     )  # fmt: skip
 
 
+def _tokens_tables(report: Mapping[str, Any]) -> Iterator[Table]:
+    yield Table(
+        title="Token estimates against exact counts",
+        note="Mean relative error, and the share of texts whose estimate is within 15 and 25 % of the count, and more "
+        "than 10 % below it.",
+        columns=("estimator", "counter", "texts of", "number>", "mean>", "within 15 %>", "within 25 %>", "under>"),
+        rows=tuple(
+            (row["estimator"], row["counter"], row["group"], str(row["texts"]), f"{row['mean']:+.3f}",
+             *(f"{row[name]:.3f}" for name in ("within_15", "within_25", "under_by_10")))
+            for row in report["groups"]
+        ),
+    )  # fmt: skip
+    prices = report["prices"]
+    yield Table(
+        title="Prices that come nearest",
+        note="Tokens for one of each feature.",
+        columns=("feature", *(f"{name}>" for name in prices)),
+        rows=tuple(
+            (feature, *(f"{values[feature]:.2f}" for values in prices.values()))
+            for feature in next(iter(prices.values()), ())
+        ),
+    )
+
+
 def _times(timing: Mapping[str, float], prefix: str = "ms") -> tuple[str, str]:
     return f"{timing[f'{prefix}_p50']:.2f}", f"{timing[f'{prefix}_p95']:.2f}"
 
@@ -233,4 +259,5 @@ _TABLES: Mapping[str, Callable[[Mapping[str, Any]], Iterator[Table]]] = {
     RUN: _run_tables,
     BENCH: _bench_tables,
     EMBEDDER: _embedder_tables,
+    TOKENS: _tokens_tables,
 }
