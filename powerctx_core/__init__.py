@@ -90,6 +90,7 @@ from powerctx_core.types import (
 
 if TYPE_CHECKING:
     from powerctx_core.context import Context, open
+    from powerctx_core.memory_store import MemoryStore
 
 __all__ = [
     "Address",
@@ -126,6 +127,7 @@ __all__ = [
     "LexicalResult",
     "LexicalStatistics",
     "ListingRequest",
+    "MemoryStore",
     "NearestRequest",
     "NeighbourRequest",
     "NoSettings",
@@ -170,9 +172,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # A plugin module needs records and values only; the pipelines behind `open` cost as much again.
+    # A plugin module needs records and values only; what lies behind these costs as much again.
     if name in {"Context", "open"}:
         from powerctx_core import context
 
         return getattr(context, name)
+    if name == "MemoryStore":
+        from powerctx_core.memory_store import MemoryStore
+
+        return MemoryStore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -21,11 +22,12 @@ from powerctx_core.records import FamilySpec
 from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision, parse_uri
-from powerctx_core.workers import Observers, Workers
+from powerctx_core.workers import Lanes, Observers, Workers
 
 __all__ = ["Context", "open"]
 
 _EMBEDDING_WORKERS = 4
+_AWAITED_CALLS = 64
 
 
 class Context:
@@ -40,7 +42,10 @@ class Context:
         self.store = store
         self.settings = settings
         self.url = url
+        # Threads wait for threads of another kind only: calls for families and renderers, families for the embedder.
         self._workers = Workers(_EMBEDDING_WORKERS, "powerctx-embed")
+        self._lanes = Lanes("powerctx")
+        self._calls = Workers(_AWAITED_CALLS, "powerctx-call")
         self.embedding = Embedding(
             None if settings.embedder is None else host.part("powerctx_embedders", settings.embedder, field="embedder"),
             store.vectors,
@@ -49,7 +54,12 @@ class Context:
             secrets=config.secrets(settings, settings.embedder) if settings.embedder else frozenset(),
         )
         self._engine = Engine(
-            host=host, store=store, settings=settings, embedding=self.embedding, workers=self._workers
+            host=host,
+            store=store,
+            settings=settings,
+            embedding=self.embedding,
+            workers=self._workers,
+            lanes=self._lanes,
         )
         self._observers = Observers({name: host.part("powerctx_sinks", name) for name in settings.sinks})
 
@@ -62,9 +72,13 @@ class Context:
         self.close()
 
     def close(self) -> None:
-        """Close store and parts; further calls of ``close`` do nothing."""
+        """Close store and parts; further calls of ``close`` do nothing.
+
+        Parts that hang are not waited for.
+        """
         self._observers.close()
-        self._workers.close()
+        for threads in (self._calls, self._lanes, self._workers):
+            threads.close()
         self.store.close()
         self.host.close()
 
@@ -160,7 +174,23 @@ class Context:
             InvalidRequest: a parameter is unknown or outside its limits, or names a part that is not installed.
             PluginError, PlanInvariantError, StoreError: see :meth:`Engine.prepare`.
         """
-        prepared = self._engine.prepare(_request(PrepareRequest, request, parameters))
+        return self._prepare(_request(PrepareRequest, request, parameters))
+
+    async def aprepare(self, request: str | PrepareRequest, **parameters: Any) -> PreparedContext:
+        """Return what :meth:`prepare` returns, without blocking the event loop.
+
+        The same pipeline runs on a thread of its own, with the caller's context variables; at most 64 such calls run
+        at once, the others wait for their turn.  A deadline counts from here.  When the await is cancelled, a call
+        that waits never runs, and one that runs goes on to its end, unheard: it only reads.
+
+        Raises:
+            InvalidRequest, PluginError, PlanInvariantError, StoreError: as :meth:`prepare`.
+        """
+        checked = _request(PrepareRequest, request, parameters)
+        return await _awaited(self._calls, partial(self._prepare, checked, self._engine.deadline(checked)))
+
+    def _prepare(self, request: PrepareRequest, deadline: Deadline | None = None) -> PreparedContext:
+        prepared = self._engine.prepare(request, deadline)
         self._observers.notify(prepared.diagnostics)
         return prepared
 
@@ -171,7 +201,19 @@ class Context:
             InvalidRequest: a parameter is unknown or outside its limits, or names a part that is not installed.
             PluginError, StoreError: see :meth:`Engine.find`.
         """
-        found = self._engine.find(_request(FindRequest, request, parameters))
+        return self._find(_request(FindRequest, request, parameters))
+
+    async def afind(self, request: str | FindRequest, **parameters: Any) -> Found:
+        """Return what :meth:`find` returns, without blocking the event loop; see :meth:`aprepare`.
+
+        Raises:
+            InvalidRequest, PluginError, StoreError: as :meth:`find`.
+        """
+        checked = _request(FindRequest, request, parameters)
+        return await _awaited(self._calls, partial(self._find, checked, self._engine.deadline(checked)))
+
+    def _find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
+        found = self._engine.find(request, deadline)
         self._observers.notify(found.diagnostics)
         return found
 
@@ -273,6 +315,12 @@ def _request(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) ->
     if "scope_id" not in parameters:
         raise InvalidRequest("scope_id is missing: name the scope to read.", field="scope_id")
     return cls(query=request, **parameters)  # type: ignore[arg-type]  # the request checks its own fields
+
+
+async def _awaited(threads: Workers, call: Callable[[], _T]) -> _T:
+    import asyncio  # who does not await does not load it
+
+    return await asyncio.wrap_future(threads.submit(call))
 
 
 def _named(uri: str | Address) -> tuple[str, str, str, int | None]:

@@ -1,80 +1,62 @@
 """``prepare`` and ``find`` as pipelines over the folders below.  Nothing here writes.
 
-One call reads one snapshot: every family and scope of it sees the same state of the store.
+One family of a call reads one snapshot: all its scopes see the same state of the store.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import wait
+from functools import partial
 
 import attrs
 
-from powerctx_core.assemble.budget import Budget, meters, utf8_bytes
+from powerctx_core.assemble.budget import Budget, meters
 from powerctx_core.assemble.fit import Plan, plan
-from powerctx_core.config import Settings
+from powerctx_core.config import Settings, secrets
+from powerctx_core.discovery import cause
 from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
     CapabilityError,
+    ConfigError,
     InvalidRequest,
     PlanInvariantError,
     PluginError,
     PoolInvariantError,
     PowerctxError,
+    StoreError,
 )
 from powerctx_core.host import Host
-from powerctx_core.ports import Call, RetrievalRequest, Selection, Store
-from powerctx_core.recall.checks import MODES, check_admission, check_pool
+from powerctx_core.ports import RetrievalRequest, Selection, Store
 from powerctx_core.recall.embedding import QueryEmbeddings, serves
-from powerctx_core.recall.fusion import deal, fuse, interleave, merge
+from powerctx_core.recall.fetch import Fetch, Fetched, Limits, Source
+from powerctx_core.recall.fusion import deal, interleave, merge
+from powerctx_core.recall.outcome import Recalled, diagnostics, empty_outcome, prepared
 from powerctx_core.recall.policy import RecallPolicy, policy_named
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import (
-    Diagnostics,
     FindRequest,
     Found,
     PreparedContext,
     PrepareRequest,
-    SelectedItem,
 )
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import (
-    Admission,
     Candidate,
     Deadline,
     EmbeddingProfile,
     Filters,
     Hit,
     Partition,
-    Pool,
-    QueryTerms,
 )
-from powerctx_core.workers import Workers
+from powerctx_core.workers import Lanes, Workers
 
 __all__ = ["Engine"]
 
+_GRACE_S = 0.01
+"""How long after the deadline a text that is nearly ready is waited for, so that a busy machine still delivers."""
+
 NEEDS_VECTORS = frozenset({"vector", "hybrid"})
-
-
-@attrs.frozen
-class _Group:
-    """One (family, scope): its pool, what was admitted, and the window of fused hits."""
-
-    spec: FamilySpec
-    pool: Pool
-    admission: Admission
-    hits: list[Hit]
-
-
-@attrs.frozen
-class _Recall:
-    """What one round of recall gave, before any budget."""
-
-    policy: RecallPolicy
-    query: QueryTerms
-    groups: list[_Group]
-    hits: list[Hit]
-    embeddings: QueryEmbeddings
 
 
 @attrs.frozen(kw_only=True)
@@ -86,9 +68,19 @@ class Engine:
     settings: Settings
     embedding: Embedding
     workers: Workers
+    lanes: Lanes
 
-    def prepare(self, request: PrepareRequest) -> PreparedContext:
+    def deadline(self, request: PrepareRequest | FindRequest) -> Deadline:
+        """Return when a call that begins now has to end."""
+        given = request.deadline_ms or self.settings.recall.deadline_ms
+        return Deadline.after(None if given is None else given / 1000)
+
+    def prepare(self, request: PrepareRequest, deadline: Deadline | None = None) -> PreparedContext:
         """Return prepared context within every budget of the request.
+
+        Args:
+            request: what is asked for.
+            deadline: of a call that began earlier; by default :meth:`deadline` as of now.
 
         Raises:
             InvalidRequest: a family, renderer or policy is not installed.
@@ -96,27 +88,86 @@ class Engine:
             PlanInvariantError: a renderer broke its contract.
             StoreError: the store failed.
         """
-        renderer = self.host.part("powerctx_renderers", request.renderer, field="renderer")
+        limits = Limits.of(deadline or self.deadline(request))
+        # That it is there is known before anything is looked for; it is made when there is something to render.
+        self.host.spec("powerctx_renderers", request.renderer, field="renderer")
         policy = self._policy(request.policy)
         specs = self._families(request.families)
-        estimator = None
-        if request.max_tokens is not None:
-            estimator = self.host.part("powerctx_token_estimators", self.settings.tokens.estimator)
         recall = self._recall(
-            request, policy, specs, max_items=request.max_items, least=0, filters=Filters(), search_type="auto"
+            request, policy, specs, limits, max_items=request.max_items, least=0, filters=Filters(), search_type="auto"
         )
-        limits = {spec.name: spec.entries for spec in specs} if policy.entry_limit is not None else {}
+        budget_limits = {spec.name: spec.entries for spec in specs} if policy.entry_limit is not None else {}
         budget = Budget(
             max_items=min(request.max_items, policy.entry_limit or request.max_items),
             max_bytes=request.max_bytes,
             max_chars=request.max_chars,
             max_tokens=request.max_tokens,
             item_bytes=self.settings.recall.item_bytes,
-            family_items=tuple(limits.items()),
+            family_items=tuple(budget_limits.items()),
         )
-        candidates = [_candidate(hit) for hit in recall.hits]
+        found = self._planned(request, [_candidate(hit) for hit in recall.hits], budget, limits)
+        return prepared(found, recall, request.renderer)
+
+    def find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
+        """Return related items, best first, without bodies.
+
+        Args:
+            request: what is asked for.
+            deadline: of a call that began earlier; by default :meth:`deadline` as of now.
+
+        Raises:
+            InvalidRequest: a family or policy is not installed.
+            PluginError: a family failed or broke its contract.
+            StoreError: the store failed.
+        """
+        recall = self._recall(
+            request,
+            self._policy(request.policy),
+            self._families(request.families),
+            Limits.of(deadline or self.deadline(request)),
+            max_items=request.limit,
+            least=request.limit,
+            filters=request.filters,
+            search_type=request.search_type or self.settings.retrieval.default_search_type,
+        )
+        hits = tuple(recall.hits[: request.limit])
+        outcome = "delivered" if hits else empty_outcome(recall)
+        return Found(hits=hits, diagnostics=diagnostics(recall, outcome))
+
+    def _planned(
+        self, request: PrepareRequest, candidates: list[Candidate], budget: Budget, limits: Limits
+    ) -> Plan | None:
+        """Choose and render entries; ``None`` when the renderer does not get ready by the deadline.
+
+        Under a deadline a plugin's renderer works on a worker: it may hang, or its factory, or that of an estimator.
+        """
+        if not candidates:
+            return Plan(opening="", entries=(), closing="", omitted={})
+        job = partial(self._plan, request, candidates, budget)
+        if limits.call.at is None or self._renders_itself(request):
+            return job()
+        lane = f"renderer:{request.renderer}"
+        future = self.lanes.queue(lane, job)
         try:
-            found = plan(candidates, budget, meters(budget, estimator), renderer, Selection(scope_id=request.scope_id))
+            wait([future], (limits.call.remaining() or 0.0) + _GRACE_S)
+        finally:
+            if not future.done():
+                self.lanes.leave(lane, future)
+        return future.result() if future.done() and not future.cancelled() else None
+
+    def _renders_itself(self, request: PrepareRequest) -> bool:
+        estimator = self.settings.tokens.estimator
+        return self.host.own("powerctx_renderers", request.renderer) and (
+            request.max_tokens is None or self.host.own("powerctx_token_estimators", estimator)
+        )
+
+    def _plan(self, request: PrepareRequest, candidates: list[Candidate], budget: Budget) -> Plan:
+        renderer = self.host.part("powerctx_renderers", request.renderer)
+        estimator = None
+        if request.max_tokens is not None:
+            estimator = self.host.part("powerctx_token_estimators", self.settings.tokens.estimator)
+        try:
+            return plan(candidates, budget, meters(budget, estimator), renderer, Selection(scope_id=request.scope_id))
         except PlanInvariantError as error:
             raise PlanInvariantError(f"renderer {request.renderer!r}: {error}") from error
         except PowerctxError:
@@ -124,33 +175,9 @@ class Engine:
         except (Exception, SystemExit) as error:
             raise PlanInvariantError(
                 f"renderer {request.renderer!r} of {self.host.provider('powerctx_renderers', request.renderer)} "
-                f"failed: {type(error).__name__}: {error}; use another renderer or ask its author."
+                f"failed: {_said(error, secrets(self.settings, request.renderer))}; "
+                "use another renderer or ask its author."
             ) from error
-        return _prepared(found, recall)
-
-    def find(self, request: FindRequest) -> Found:
-        """Return related items, best first, without bodies.
-
-        Raises:
-            InvalidRequest: a family or policy is not installed.
-            PluginError: a family failed or broke its contract.
-            StoreError: the store failed.
-        """
-        policy = self._policy(request.policy)
-        specs = self._families(request.families)
-        search_type = request.search_type or self.settings.retrieval.default_search_type
-        recall = self._recall(
-            request,
-            policy,
-            specs,
-            max_items=request.limit,
-            least=request.limit,
-            filters=request.filters,
-            search_type=search_type,
-        )
-        hits = tuple(recall.hits[: request.limit])
-        outcome = "delivered" if hits else _empty_outcome(recall)
-        return Found(hits=hits, diagnostics=_diagnostics(recall, outcome))
 
     def _policy(self, name: str | None) -> RecallPolicy:
         return policy_named(name or self.settings.recall.policy)
@@ -169,64 +196,81 @@ class Engine:
         request: PrepareRequest | FindRequest,
         policy: RecallPolicy,
         specs: Sequence[FamilySpec],
+        limits: Limits,
         *,
         max_items: int,
         least: int,
         filters: Filters,
         search_type: str,
-    ) -> _Recall:
+    ) -> Recalled:
         """Fetch, admit, fuse and window every (family, scope), and put the hits in the policy's order.
 
         *least* is how far pools and ceilings reach at least: a list may be longer than a pack.
         """
         query = analyse_query(request.query)
-        groups: list[_Group] = []
-        by_family: dict[str, list[list[Hit]]] = {}
-        deadline = Deadline()
-        embeddings = self._embeddings(request.query, search_type, deadline)
-        with self.store.catalogue.snapshot(deadline) as snapshot:
-            call = Call(
-                deadline=deadline,
-                catalogue=snapshot,
-                vectors=None if embeddings.profile is None else self.store.vectors,
-                embed=embeddings,
-                profile=embeddings.profile,
-            )
-            for spec in specs:
-                weights = self._weights(spec, policy, embeddings.profile, search_type)
-                references = request.references if spec.searched == "current+references" else ()
-                ceiling = max(policy.ceiling or spec.ceiling, least)
-                pool_size = max(policy.pool_size(spec.pool, max_items), least)
-                found = [
-                    self._group(
-                        spec,
-                        RetrievalRequest(
-                            query=request.query,
-                            terms=query,
-                            partition=Partition(scope_id=scope_id, family=spec.name),
-                            k=pool_size,
-                            filters=filters,
-                            neighbours=policy.neighbour_members if policy.neighbour_weight > 0.0 else 0,
-                            weights=weights,
-                        ),
-                        call,
-                        policy,
-                        ceiling,
-                    )
-                    for scope_id in (request.scope_id, *references)
-                ]
-                groups.extend(found)
-                by_family[spec.name] = deal([group.hits for group in found], ceiling)
-        hits = (
-            interleave(by_family) if policy.interleaved else merge(g for groups_ in by_family.values() for g in groups_)
+        embeddings = self._embeddings(request.query, search_type, limits)
+        fetch = Fetch(
+            limits=limits,
+            policy=policy,
+            snapshot=self.store.catalogue.snapshot,
+            vectors=None if embeddings.profile is None else self.store.vectors,
+            embeddings=embeddings,
+            explained=self._explained,
+            degrade=(request.on_family_error or self.settings.recall.on_family_error) == "degrade",
         )
-        if search_type in NEEDS_VECTORS and embeddings.fallback != "none":
+        sources = []
+        for spec in specs:
+            retrieval = RetrievalRequest(
+                query=request.query,
+                terms=query,
+                partition=Partition(scope_id=request.scope_id, family=spec.name),
+                k=max(policy.pool_size(spec.pool, max_items), least),
+                filters=filters,
+                neighbours=policy.neighbour_members if policy.neighbour_weight > 0.0 else 0,
+                weights=self._weights(spec, policy, embeddings.profile, search_type),
+            )
+            sources.append(
+                self._source(spec, retrieval, request.references, max(policy.ceiling or spec.ceiling, least))
+            )
+        fetched = fetch(sources, self.lanes)
+        hits = _ordered(policy, sources, fetched)
+        if search_type in NEEDS_VECTORS and embeddings.fallback != "none" and not embeddings.late:
             raise CapabilityError(
                 f"search_type {search_type!r} needs the query's vector: {embeddings.reason}; use auto or fts meanwhile."
             )
-        return _Recall(policy=policy, query=query, groups=groups, hits=hits, embeddings=embeddings)
+        return Recalled(policy=policy, query=query, fetched=fetched, hits=hits, embeddings=embeddings)
 
-    def _embeddings(self, query: str, search_type: str, deadline: Deadline) -> QueryEmbeddings:
+    def _source(self, spec: FamilySpec, retrieval: RetrievalRequest, references: Sequence[str], ceiling: int) -> Source:
+        """Return how to ask a family: *retrieval* for its scope, and the same for the scopes of *references*."""
+        further = references if spec.searched == "current+references" else ()
+        requests = [
+            retrieval,
+            *(
+                attrs.evolve(retrieval, partition=Partition(scope_id=scope_id, family=spec.name))
+                for scope_id in further
+            ),
+        ]
+        part = self.host.part
+        return Source(
+            spec=spec,
+            requests=tuple(requests),
+            ceiling=ceiling,
+            make=lambda: (part("powerctx_families", spec.name), part("powerctx_admissions", spec.admission)),
+        )
+
+    def _explained(self, spec: FamilySpec, error: BaseException) -> PowerctxError:
+        """Return the error to raise for what a family raised."""
+        if isinstance(error, PluginError | StoreError | CapabilityError | ConfigError):
+            return error
+        provider = self.host.provider("powerctx_families", spec.name)
+        if isinstance(error, PoolInvariantError):
+            return PluginError(f"{provider}: {error}")
+        return PluginError(
+            f"family {spec.name!r} of {provider} failed: {_said(error, secrets(self.settings, spec.name))}; "
+            "leave it out with families=… or ask its author."
+        )
+
+    def _embeddings(self, query: str, search_type: str, limits: Limits) -> QueryEmbeddings:
         """Begin to embed the query, when vectors are wanted, there is an embedder, and it serves the query."""
         embedder = self.embedding.ready
         problem = self.embedding.problem
@@ -245,7 +289,7 @@ class Engine:
             embedder,
             self.workers.submit,
             timeout=self.settings.retrieval.embedding_timeout_s,
-            deadline=deadline,
+            deadline=limits.embedding,
             told=self.embedding.told,
         )
         if problem is not None and search_type != "fts":
@@ -263,27 +307,25 @@ class Engine:
             weights["vector"] = self.settings.retrieval.vector_weights.get(spec.name, own)
         return weights
 
-    def _group(
-        self, spec: FamilySpec, request: RetrievalRequest, call: Call, policy: RecallPolicy, ceiling: int
-    ) -> _Group:
-        family = self.host.part("powerctx_families", spec.name)
-        rule = self.host.part("powerctx_admissions", spec.admission)
-        try:
-            pool = family.retrieve(request, call)
-            check_pool(pool, request.partition, spec.identity)
-            admission = rule.admit(pool, request.terms, policy.floor)
-            check_admission(pool, admission)
-        except PoolInvariantError as error:
-            raise PluginError(f"{self.host.provider('powerctx_families', spec.name)}: {error}") from error
-        except PowerctxError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise PluginError(
-                f"family {spec.name!r} of {self.host.provider('powerctx_families', spec.name)} failed: "
-                f"{type(error).__name__}: {error}; leave it out with families=… or ask its author."
-            ) from error
-        hits = fuse(pool, admission, policy, weights=request.weights, query=request.terms)
-        return _Group(spec, pool, admission, hits[:ceiling])
+
+def _ordered(policy: RecallPolicy, sources: Sequence[Source], fetched: Fetched) -> list[Hit]:
+    """Return the hits of all families in the policy's order, which does not depend on what arrived first."""
+    by_family = {
+        source.spec.name: deal([group.hits for group in fetched.groups[source.spec.name]], source.ceiling)
+        for source in sources
+        if source.spec.name in fetched.groups
+    }
+    if policy.interleaved:
+        return interleave(by_family)
+    return merge(group for groups in by_family.values() for group in groups)
+
+
+def _said(error: BaseException, hidden: Iterable[str]) -> str:
+    """Return one line about what a part raised, without secrets; it may not even be able to say that."""
+    try:
+        return cause(error, hidden)
+    except Exception:  # noqa: BLE001 - the part's own text may fail in any way
+        return type(error).__name__
 
 
 def _candidate(hit: Hit) -> Candidate:
@@ -296,63 +338,4 @@ def _candidate(hit: Hit) -> Candidate:
         title=raw.title,
         hit=hit,
         evidence=raw.evidence,
-    )
-
-
-def _empty_outcome(recall: _Recall) -> str:
-    """Tell apart: nothing stored, nothing matched, nothing good enough."""
-    if any(keys for group in recall.groups for keys in group.pool.channels.values()):
-        return "below_threshold"
-    if all(group.pool.statistics.items == 0 for group in recall.groups):
-        return "no_content"
-    return "no_match"
-
-
-def _modes(groups: Sequence[_Group]) -> Mapping[str, str]:
-    """Return what ran for each family: the strongest mode over its scopes."""
-    modes: dict[str, str] = {}
-    for group in groups:
-        known = modes.get(group.spec.name, "none")
-        modes[group.spec.name] = max(known, group.pool.mode, key=MODES.index)
-    return modes
-
-
-def _diagnostics(recall: _Recall, outcome: str, found: Plan | None = None) -> Diagnostics:
-    late = tuple(sorted({name for group in recall.groups for name in group.pool.late}))
-    items: tuple[SelectedItem, ...] = ()
-    if found is not None:
-        items = tuple(
-            SelectedItem(address=entry.candidate.address, rendered_bytes=utf8_bytes(entry.piece), truncated=entry.cut)
-            for entry in found.entries
-        )
-    return Diagnostics(
-        outcome=outcome,
-        request_id=uuid.uuid4().hex,
-        policy=recall.policy.policy_id,
-        partial=bool(late),
-        late=late,
-        fallback=recall.embeddings.fallback,
-        embeddings=recall.embeddings.made,
-        modes=tuple(_modes(recall.groups).items()),
-        counts=tuple(group.admission.counts for group in recall.groups),
-        terms_used=len({term for group in recall.groups for term in group.pool.terms}),
-        terms_total=recall.query.total,
-        omitted=tuple(found.omitted.items()) if found is not None else (),
-        items=items,
-    )
-
-
-def _prepared(found: Plan, recall: _Recall) -> PreparedContext:
-    text = found.text
-    if text is not None:
-        return PreparedContext(
-            status="ready",
-            content=text,
-            content_bytes=utf8_bytes(text),
-            diagnostics=_diagnostics(recall, "delivered", found),
-        )
-    unfit = any(reason in found.omitted for reason in ("below_min_bytes", "no_fitting_truncation"))
-    outcome = "budget" if unfit else _empty_outcome(recall)
-    return PreparedContext(
-        status="empty", content=None, content_bytes=0, diagnostics=_diagnostics(recall, outcome, found)
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import attrs
+
 from powerctx_core.ports import (
     Call,
     FetchRequest,
@@ -16,7 +18,7 @@ from powerctx_core.ports import (
 from powerctx_core.recall.checks import accepts
 from powerctx_core.recall.ranking import Scorer, rank
 from powerctx_core.records import FamilySpec, NoSettings
-from powerctx_core.types import Key, LexicalHit, Pool
+from powerctx_core.types import Key, LexicalHit, Pool, RawCandidate
 
 __all__ = ["StoredFamily"]
 
@@ -35,12 +37,22 @@ class StoredFamily:
         """Return the *k* best members of each channel and, when asked for, their neighbours.
 
         Reads: one lexical match, the nearest vectors and the cosines of the other members, one look-up of neighbours,
-        one fetch by key.  The words are done before the query's vector is waited for.
+        one fetch by key.  The words are done before the query's vector is waited for; under a deadline they are fetched
+        and offered by then, too, and so are the answer when what comes after them hangs or is stopped.
         """
         lexical = LexicalRequest(partition=request.partition, query=request.terms, k=request.k, filters=request.filters)
         found = call.catalogue.lexical([lexical])[0]
         best = rank(found.hits, found.statistics, request.k) if request.weights.get("fts") else []
-        vector = self._vector(request, call)
+        if call.deadline.at is not None and request.weights.get("fts") and self._by_vector(request, call):
+            call.offer(_words(request, call, found, best))
+        return self._whole(request, call, found, best)
+
+    def _by_vector(self, request: RetrievalRequest, call: Call) -> bool:
+        return self.spec.vectors and call.vectors is not None and bool(request.weights.get("vector"))
+
+    def _whole(self, request: RetrievalRequest, call: Call, found: LexicalResult, best: Sequence[LexicalHit]) -> Pool:
+        """Return the pool of all channels, given what the words found."""
+        vector = call.embed(request.query) if self._by_vector(request, call) else None
         nearest, cosines = _nearest(request, call, vector, [hit.key for hit in best])
         brought: dict[Key, tuple[Key, ...]] = {}
         if request.neighbours:
@@ -54,35 +66,59 @@ class StoredFamily:
             channels["vector"] = nearest
         if request.neighbours:
             channels["neighbour"] = tuple(brought)
-        fetch = FetchRequest(
-            keys=tuple(dict.fromkeys(key for keys in channels.values() for key in keys)),
-            terms=found.terms,
-            hits={hit.key: hit for hit in best},
-            cosines=cosines,
-        )
-        details = call.catalogue.fetch(fetch) if fetch.keys else {}
+        details = _details(call, channels, found, best, cosines)
         if request.filters and brought:
             # The store restricts what it matches; neighbours come by their place and are held to the same here.
             outside = [key for key in brought if key in details and not accepts(request.filters, details[key])]
             details = {key: details[key] for key in details if key not in set(outside)}
-        return Pool(
-            family=request.partition.family,
-            scope_id=request.partition.scope_id,
-            # A vector may outlive its revision for a moment; what is not current has no details.
-            channels={name: tuple(key for key in keys if key in details) for name, keys in channels.items()},
-            candidates=details,
-            statistics=found.statistics,
-            terms=found.terms,
-            neighbours=brought,
-            mode=_mode(request, searched=vector is not None),
-            query_vector=vector,
-            profile=None if vector is None else call.profile,
-        )
+        pool = _pool(request, found, channels, details, mode=_mode(request, searched=vector is not None))
+        profile = None if vector is None else call.profile
+        return attrs.evolve(pool, neighbours=brought, query_vector=vector, profile=profile)
 
-    def _vector(self, request: RetrievalRequest, call: Call) -> bytes | None:
-        if not self.spec.vectors or call.vectors is None or not request.weights.get("vector"):
-            return None
-        return call.embed(request.query)
+
+def _words(request: RetrievalRequest, call: Call, found: LexicalResult, best: Sequence[LexicalHit]) -> Pool:
+    """Return the pool of the words alone, to be used when nothing else comes in time."""
+    channels = {"fts": tuple(hit.key for hit in best)}
+    details = _details(call, channels, found, best, {})
+    pool = _pool(request, found, channels, details, mode=_mode(request, searched=False))
+    return attrs.evolve(pool, late=frozenset({"vector", "neighbour"} if request.neighbours else {"vector"}))
+
+
+def _details(
+    call: Call,
+    channels: Mapping[str, Sequence[Key]],
+    found: LexicalResult,
+    best: Sequence[LexicalHit],
+    cosines: Mapping[Key, float],
+) -> Mapping[Key, RawCandidate]:
+    """Fetch every member of *channels*, with what is known of it already."""
+    fetch = FetchRequest(
+        keys=tuple(dict.fromkeys(key for keys in channels.values() for key in keys)),
+        terms=found.terms,
+        hits={hit.key: hit for hit in best},
+        cosines=cosines,
+    )
+    return call.catalogue.fetch(fetch) if fetch.keys else {}
+
+
+def _pool(
+    request: RetrievalRequest,
+    found: LexicalResult,
+    channels: Mapping[str, Sequence[Key]],
+    details: Mapping[Key, RawCandidate],
+    *,
+    mode: str,
+) -> Pool:
+    return Pool(
+        family=request.partition.family,
+        scope_id=request.partition.scope_id,
+        # A vector may outlive its revision for a moment; what is not current has no details.
+        channels={name: tuple(key for key in keys if key in details) for name, keys in channels.items()},
+        candidates=details,
+        statistics=found.statistics,
+        terms=found.terms,
+        mode=mode,
+    )
 
 
 def _nearest(

@@ -61,8 +61,8 @@ def powerctx_families() -> Iterable[FamilySpec]:
         >>> [spec.name for spec in powerctx_families()]
         ['ticket']
 
-    ``factory(spec, settings)`` returns an object with ``retrieve(request, call) -> Pool``.  It is called on worker
-    threads, for several scopes at once, and must return by ``call.deadline``.
+    ``factory(spec, settings)`` returns an object with ``retrieve(request, call) -> Pool``.  It is called on any thread,
+    for several calls at once, and must return by ``call.deadline``.
     """
     return ()
 
@@ -76,7 +76,7 @@ def powerctx_admissions() -> Iterable[AdmissionSpec]:
         >>> class Everything:
         ...     def admit(self, pool, query, floor):
         ...         ranked = {name: tuple((key, 1.0) for key in keys) for name, keys in pool.channels.items()}
-        ...         n = sum(map(len, ranked.values()))
+        ...         n = len({key for keys in pool.channels.values() for key in keys})
         ...         counts = AdmissionCounts(family=pool.family, scope_id=pool.scope_id, retrieved=n, admitted=n)
         ...         return Admission(ranked=ranked, counts=counts)
         >>> @hookimpl
@@ -147,14 +147,14 @@ def powerctx_stores() -> Iterable[StoreSpec]:
         >>> @hookimpl
         ... def powerctx_stores():
         ...     yield StoreSpec(
-        ...         name="scratch",
-        ...         schemes=("scratch",),
-        ...         factory="powerctx_core.memory_store:MemoryStore",
+        ...         name="acme",
+        ...         schemes=("acme", "acme+tls"),
+        ...         factory="acme_store.store:open_store",
         ...         capabilities=frozenset({Capability.LEXICAL, Capability.REVISIONS}),
-        ...         example="scratch://",
+        ...         example="acme://host/name",
         ...     )
         >>> next(iter(powerctx_stores())).schemes
-        ('scratch',)
+        ('acme', 'acme+tls')
 
     ``factory(url, settings)`` opens the store or raises :class:`powerctx_core.StoreUnavailable` with the next step.
     """

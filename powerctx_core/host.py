@@ -21,7 +21,6 @@ from powerctx_core.discovery import (
     Disabled,
     Failed,
     Loaded,
-    check_part,
     discover,
     given,
     registrar,
@@ -43,6 +42,7 @@ from powerctx_core.errors import (
 from powerctx_core.offers import NOUNS, PACKAGES, PART_PACKAGES, Offer, broken, clash
 from powerctx_core.ports import Store
 from powerctx_core.records import StoreSpec
+from powerctx_core.vetting import OWN_NAME, check_part
 
 __all__ = ["Host", "PluginStatus"]
 
@@ -125,7 +125,7 @@ class Host:
             extra: plugin modules or objects that are already imported; they always load.
         """
         settings = Settings() if settings is None else settings
-        core = given(builtin, name="core", distribution="powerctx-core", version=_own_version())
+        core = given(builtin, name=OWN_NAME, distribution="powerctx-core", version=_own_version())
         allow = settings.plugins if allow is None else allow
         found = [core, *discover(None if allow is None else [name for name in allow if name != core.name])]
         for plugin in extra:
@@ -160,6 +160,14 @@ class Host:
             CapabilityError, PluginError: as :meth:`spec`.
         """
         return self._part(hook, name).owner.provider
+
+    def own(self, hook: str, name: str) -> bool:
+        """Tell whether a part is core's own.
+
+        Raises:
+            CapabilityError, PluginError: as :meth:`spec`.
+        """
+        return self._part(hook, name).owner.plugin is builtin
 
     def part(self, hook: str, name: str, *, field: str | None = None) -> Any:
         """Return a part, made at its first use with the settings of ``[parts.<name>]``; every caller gets the same.

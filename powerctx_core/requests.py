@@ -26,11 +26,13 @@ from powerctx_core.types import (
 )
 
 __all__ = [
+    "DEADLINE_MS",
     "DEFAULT_MAX_BYTES",
     "MAX_BYTES",
     "MAX_ITEMS",
     "MAX_REFERENCES",
     "MIN_BYTES",
+    "ON_FAMILY_ERROR",
     "PREPARED_SCHEMA",
     "QUERY_CHARACTERS",
     "Diagnostics",
@@ -48,6 +50,8 @@ MIN_TOKENS, MAX_TOKENS = 64, 32000
 MAX_ITEMS, DEFAULT_MAX_ITEMS = 64, 8
 FIND_LIMIT, FIND_LIMIT_MAX = 10, 1000
 PREPARED_SCHEMA = "powercontext.prepared-context.v1"
+DEADLINE_MS = (1, 600_000)
+ON_FAMILY_ERROR = ("fail", "degrade")
 SEARCH_TYPES = ("auto", "fts", "vector", "hybrid")
 TIME_FIELDS = ("created", "updated", "event")
 
@@ -113,6 +117,15 @@ def _named(field: str, value: object, *, optional: bool = False) -> None:
         raise InvalidRequest(f"{field} must be the name of an installed part.", field=field)
 
 
+def _limits(request: PrepareRequest | FindRequest) -> None:
+    _whole("deadline_ms", request.deadline_ms, *DEADLINE_MS)
+    chosen = request.on_family_error
+    if chosen is not None and chosen not in ON_FAMILY_ERROR:
+        raise InvalidRequest(
+            f"on_family_error is {shown(chosen)}; it must be {' or '.join(ON_FAMILY_ERROR)}.", field="on_family_error"
+        )
+
+
 @attrs.define(frozen=True, kw_only=True, slots=False)
 class PrepareRequest:
     """Ask for prepared context.
@@ -127,6 +140,10 @@ class PrepareRequest:
         max_tokens, max_chars: further size budgets; every given one holds.
         max_items: 1..64.
         policy: id of an installed recall policy; the setting ``recall.policy`` when absent.
+        deadline_ms: 1..600000 milliseconds from the call, after which it goes on with what has arrived and names in
+            ``diagnostics.late`` what has not; the setting ``recall.deadline_ms`` when absent, else as long as it takes.
+        on_family_error: ``fail`` raises when a family fails, ``degrade`` goes on without it and names it in
+            ``diagnostics.failed``; the setting ``recall.on_family_error`` when absent.
 
     Raises:
         InvalidRequest: a field is outside its limits; ``error.field`` names it.
@@ -142,6 +159,8 @@ class PrepareRequest:
     max_chars: int | None = None
     max_items: int = DEFAULT_MAX_ITEMS
     policy: str | None = None
+    deadline_ms: int | None = None
+    on_family_error: str | None = None
 
     def __attrs_post_init__(self) -> None:
         _query(self.query)
@@ -153,6 +172,7 @@ class PrepareRequest:
         _whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
         _whole("max_chars", self.max_chars, MIN_BYTES // 4, MAX_BYTES)
         _whole("max_items", self.max_items, 1, MAX_ITEMS, optional=False)
+        _limits(self)
         if self.max_bytes is None and self.max_tokens is None and self.max_chars is None:
             object.__setattr__(self, "max_bytes", DEFAULT_MAX_BYTES)
 
@@ -168,6 +188,7 @@ class FindRequest:
         category: only this category.
         search_type: ``auto`` (vectors when an embedder is open and serves the query), ``fts``, ``vector`` or
             ``hybrid``; the setting ``retrieval.default_search_type`` when absent.
+        deadline_ms, on_family_error: as of :class:`PrepareRequest`.
 
     Raises:
         InvalidRequest: a field is outside its limits; ``error.field`` names it.
@@ -185,6 +206,8 @@ class FindRequest:
     category: str | None = None
     search_type: str | None = None
     policy: str | None = None
+    deadline_ms: int | None = None
+    on_family_error: str | None = None
 
     def __attrs_post_init__(self) -> None:
         _query(self.query)
@@ -211,6 +234,7 @@ class FindRequest:
         if self.category is not None:
             check_identifier("category", self.category, SHORT_TEXT_BYTES)
         _named("policy", self.policy, optional=True)
+        _limits(self)
 
     @property
     def filters(self) -> Filters:
@@ -239,9 +263,12 @@ class Diagnostics:
     """What happened, without any stored text.
 
     Attributes:
-        outcome: ``delivered``, ``no_content``, ``no_match``, ``below_threshold``, ``budget``, ``deadline`` or
-            ``source_error``.
-        partial: something did not answer in time; *late* names it.
+        outcome: ``delivered``, ``no_content``, ``no_match``, ``below_threshold``, ``budget``, ``deadline`` (nothing is
+            delivered, and something was late) or ``source_error`` (nothing is delivered, and a family failed).
+        partial: something is missing, since it did not answer in time or failed: *late* and *failed* name it.
+        late: families, ``family:channel`` where only a channel is missing, and ``renderer:name``.
+        failed: family -> why the call went on without it: ``invalid`` when it broke the contract of a pool, else the
+            name of what it raised.
         request_id: for correlation in logs.
         policy: recall policy in force.
         fallback: ``none``, ``inference_unavailable`` or ``inference_timeout``: why words alone had to do.
@@ -258,6 +285,7 @@ class Diagnostics:
     policy: str
     partial: bool = False
     late: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
     fallback: str = "none"
     embeddings: int = 0
     modes: tuple[tuple[str, str], ...] = ()

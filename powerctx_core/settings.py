@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from powerctx_core.errors import redacted_url
-from powerctx_core.requests import SEARCH_TYPES
+from powerctx_core.requests import DEADLINE_MS, ON_FAMILY_ERROR, SEARCH_TYPES
 from powerctx_core.types import HEAD_BYTES
 from powerctx_core.wire.strict import HIDDEN
 
@@ -41,11 +41,15 @@ class RecallSettings:
         families: kinds of evidence that are searched.
         policy: id of a recall policy.
         item_bytes: the most UTF-8 bytes that one entry may take.
+        deadline_ms: milliseconds after which a call goes on with what has arrived; as long as it takes when absent.
+        on_family_error: ``fail``, or ``degrade`` to go on without a family that fails.
     """
 
     families: tuple[str, ...] = attrs.field(default=("memory",))
     policy: str = "powerctx.recall.v1"
     item_bytes: int = attrs.field(default=2000)
+    deadline_ms: int | None = attrs.field(default=None)
+    on_family_error: str = attrs.field(default="fail", validator=attrs.validators.in_(ON_FAMILY_ERROR))
 
     @families.validator
     def _check_families(self, attribute: attrs.Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
@@ -58,6 +62,11 @@ class RecallSettings:
     def _check(self, attribute: attrs.Attribute[int], value: int) -> None:
         if not ITEM_BYTES_MIN <= value <= ITEM_BYTES_MAX:
             raise ValueError(f"must be from {ITEM_BYTES_MIN} to {ITEM_BYTES_MAX}, not {value}", attribute)
+
+    @deadline_ms.validator
+    def _check_deadline(self, attribute: attrs.Attribute[int | None], value: int | None) -> None:
+        if value is not None and not DEADLINE_MS[0] <= value <= DEADLINE_MS[1]:
+            raise ValueError(f"must be from {DEADLINE_MS[0]} to {DEADLINE_MS[1]}, not {value}", attribute)
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import unquote
 
 import attrs
@@ -19,17 +19,33 @@ from powerctx_core.errors import PowerctxError, redacted_url
 if TYPE_CHECKING:
     from powerctx_core.config import Settings
     from powerctx_core.context import Context
+    from powerctx_core.host import Host
+    from powerctx_core.ports import StoreStatus
+    from powerctx_core.types import Deadline
 
 __all__ = ["doctor", "index"]
 
 LOW_SPACE = 100 << 20
+CHECK_SECONDS = 10.0
+"""How long a store reads what it holds; what it did not come to is named."""
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """A store that can read all that it holds, to find what single reads would not notice."""
+
+    def check(self, deadline: Deadline) -> StoreStatus:
+        """Do as ``status``, and more as far as *deadline* lets; never raises, creates or changes anything."""
 
 
 @click.command(epilog=examples("powerctx doctor --store sqlite:///notes.db"))
 @common
 @click.pass_obj
 def doctor(invocation: Invocation, /) -> None:
-    """Check the store in force, the plugins and the disk; exit 1 when something is wrong."""
+    """Check the store in force, the plugins and the disk; exit 1 when something is wrong.
+
+    All that is stored is read, for ten seconds at most. Nothing is created or changed.
+    """
     from powerctx_core.config import default_store_url
 
     settings = invocation.effective().settings
@@ -46,6 +62,7 @@ def doctor(invocation: Invocation, /) -> None:
     problems += host.problems()
     known = settings.embedder is None or settings.embedder in host.names("powerctx_embedders")
     # An embedder that is not there is a problem by now, and must not hide what the store says.
+    settings = _looking(settings, host, url)
     _store(settings if known else attrs.evolve(settings, embedder=None), facts, problems)
     _disk(url, facts, problems)
     if invocation.json:
@@ -63,20 +80,39 @@ def doctor(invocation: Invocation, /) -> None:
 def _store(settings: Settings, facts: dict[str, str], problems: list[str]) -> None:
     """Add what the store says of itself; one that cannot be opened is a problem, not an end."""
     from powerctx_core import context
+    from powerctx_core.types import Deadline
 
     try:
         with context.open(settings=settings) as ctx:
-            status = ctx.status()
+            store = ctx.store
+            status = store.check(Deadline.after(CHECK_SECONDS)) if isinstance(store, Checking) else ctx.status()
+            facts["location"] = redacted_url(status.location)
+            facts.update({name: str(value) for name, value in status.facts.items()})
+            problems.extend(status.problems)
             partitions = ctx.partitions()
+            scopes = {partition.scope_id for partition in partitions}
+            held = output.pieces(sum(partitions.values()), "item")
+            facts["content"] = f"{held} in {output.pieces(len(scopes), 'scope')}"
             facts |= _embedding(ctx, problems)
     except PowerctxError as error:
-        problems.append(str(error))
-        return
-    facts["location"] = redacted_url(status.location)
-    facts.update({name: str(value) for name, value in status.facts.items()})
-    scopes = {partition.scope_id for partition in partitions}
-    facts["content"] = f"{output.pieces(sum(partitions.values()), 'item')} in {output.pieces(len(scopes), 'scope')}"
-    problems.extend(status.problems)
+        # What cannot be read was told already by who looked at all of it.
+        if not any(str(error).partition(": ")[2] in problem for problem in problems):
+            problems.append(str(error))
+
+
+def _looking(settings: Settings, host: Host, url: str) -> Settings:
+    """Return settings under which opening the store creates and changes nothing.
+
+    A store whose settings have the field ``inspect`` is opened so; others do not change anything by being opened.
+    """
+    try:
+        spec = host.store_for(url)
+    except PowerctxError:
+        return settings  # Told when it is opened.
+    if "inspect" not in {field.name for field in attrs.fields(spec.settings)}:
+        return settings
+    own = {**settings.parts.get(spec.name, {}), "inspect": True}
+    return attrs.evolve(settings, parts={**settings.parts, spec.name: own})
 
 
 def _embedding(ctx: Context, problems: list[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-__all__ = ["emit", "emit_json", "heading", "note", "pieces", "plain", "table", "text"]
+__all__ = ["emit", "emit_json", "heading", "note", "notes", "pieces", "plain", "table", "text"]
 
 _FREE_TEXT = ("abstract", "parts", "value", "from")
 """Columns that are folded or cut on a narrow terminal."""
@@ -33,6 +33,12 @@ def plain(value: str) -> str:
 def note(message: str) -> None:
     """Print one line on standard error."""
     click.echo(plain(message), err=True)
+
+
+def notes(messages: Iterable[str]) -> None:
+    """Print each message as one line on standard error."""
+    for message in messages:
+        note(message)
 
 
 def emit(line: str = "") -> None:

@@ -15,10 +15,18 @@ from powerctx_core.errors import InvalidRequest
 if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.requests import Diagnostics
+    from powerctx_core.types import Hit
 
 __all__ = ["advice", "find", "prepare"]
 
 SCOPES_SHOWN = 5
+
+_deadline = click.option(
+    "--deadline-ms",
+    metavar="N",
+    type=int,
+    help="1..600000 ms, then go on with what has arrived; the setting recall.deadline_ms when absent.",
+)
 
 
 @click.command(
@@ -33,6 +41,7 @@ SCOPES_SHOWN = 5
 @click.option("--max-chars", metavar="N", type=int, help="128..32768 characters.")
 @click.option("--max-items", metavar="N", type=int, help="1..64 entries; 8 when absent.")
 @click.option("--renderer", metavar="NAME", help="An installed text form; `prepared` when absent.")
+@_deadline
 @recall_options
 @common
 @click.pass_obj
@@ -55,6 +64,7 @@ def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str 
         prepared = ctx.prepare(request)
         if invocation.json:
             output.emit_json(wire.to_json(prepared))
+            output.notes(_missing(prepared.diagnostics))
             return
         if prepared.content is None:
             output.note(advice(ctx, prepared.diagnostics, request.scope_id, request.references))
@@ -71,9 +81,7 @@ def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str 
     ]
     if diagnostics.fallback != "none":
         line.append(f"words alone ({diagnostics.fallback})")
-    if diagnostics.partial:
-        line.append(f"partial, late: {', '.join(diagnostics.late)}")
-    output.note(" · ".join(line))
+    output.note(" · ".join([*line, *_missing(diagnostics)]))
 
 
 @click.command(epilog=examples('powerctx find "deploy on friday" --scope project:demo --limit 20 --since 2026-01-01'))
@@ -85,6 +93,7 @@ def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str 
 @click.option("--until", metavar="TIME", help="Only items before this time.")
 @click.option("--search-type", metavar="TYPE", help="auto (when absent), fts, vector or hybrid.")
 @click.option("--time-field", metavar="FIELD", help="created, updated (when absent) or event: what the times mean.")
+@_deadline
 @recall_options
 @common
 @click.pass_obj
@@ -121,24 +130,14 @@ def find(
         found = ctx.find(request)
         if invocation.json:
             output.emit_json(wire.to_json(found))
+            output.notes(_missing(found.diagnostics))
             return
         if not found.hits:
             filtered = bool(request.filters)
             output.note(advice(ctx, found.diagnostics, request.scope_id, request.references, filtered=filtered))
             return
-    output.table(
-        ("rank>", "score>", "match>", "uri", "abstract"),
-        (
-            (
-                rank,
-                f"{hit.score:.3f}",
-                f"{hit.match:.2f}",
-                hit.address.uri,
-                hit.candidate.abstract or hit.candidate.title,
-            )
-            for rank, hit in enumerate(found.hits, 1)
-        ),
-    )
+    output.table(("rank>", "score>", "match>", "uri", "abstract"), map(_row, range(1, len(found.hits) + 1), found.hits))
+    output.notes(_missing(found.diagnostics))
 
 
 def advice(
@@ -172,7 +171,9 @@ def advice(
     elif outcome == "budget":
         why = "nothing fits the budget; raise --max-bytes, --max-tokens or --max-chars"
     elif outcome == "deadline":
-        why = f"no answer in time: {', '.join(diagnostics.late) or 'everything'}; run it again"
+        why = f"no answer in time: {', '.join(diagnostics.late)}; run it again, or raise --deadline-ms"
+    elif outcome == "source_error":
+        why = f"failed: {_failed(diagnostics)}; leave it out with --families, and see `powerctx plugins`"
     else:
         why = "see `powerctx doctor`"
     return f"empty ({outcome}): {why}."
@@ -182,6 +183,22 @@ def _check_names(ctx: Context, option: str, hook: str, names: Iterable[str]) -> 
     """Raise InvalidRequest for a name that no installed part has: on the command line that is bad usage."""
     for name in names:
         ctx.host.spec(hook, name, field=option)
+
+
+def _row(rank: int, hit: Hit) -> tuple[object, ...]:
+    shown = hit.candidate.abstract or hit.candidate.title
+    return rank, f"{hit.score:.3f}", f"{hit.match:.2f}", hit.address.uri, shown
+
+
+def _missing(diagnostics: Diagnostics) -> list[str]:
+    """Return what to say when the answer is not all that there could be; nothing otherwise."""
+    late = [f"late: {', '.join(diagnostics.late)}"] if diagnostics.late else []
+    failed = [f"failed: {_failed(diagnostics)}"] if diagnostics.failed else []
+    return [f"partial, {'; '.join([*late, *failed])}"] if diagnostics.partial else []
+
+
+def _failed(diagnostics: Diagnostics) -> str:
+    return ", ".join(f"{family} ({reason})" for family, reason in diagnostics.failed)
 
 
 def _modes(diagnostics: Diagnostics) -> str:

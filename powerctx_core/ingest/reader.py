@@ -107,7 +107,7 @@ class Reader:
 
     def records(self, file: BinaryIO, name: str) -> Iterator[Item | BadLine]:
         """Yield the items of JSON lines, and a :class:`BadLine` for each line that is none."""
-        if isinstance(file, io.BufferedReader) and b"\0" in file.peek(_PROBE_BYTES)[:_PROBE_BYTES]:
+        if isinstance(file, io.BufferedReader) and _binary(file.peek(_PROBE_BYTES)[:_PROBE_BYTES]):
             yield BadLine(name, None, _BINARY)
             return
         places: Counter[tuple[str | None, str]] = Counter()
@@ -301,16 +301,29 @@ def _sorted_out(record: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any],
 
 def _parsed(line: bytes, name: str, number: int) -> dict[str, Any]:
     try:
-        record = json.loads(line.decode())
+        record = json.loads(line.decode(), object_pairs_hook=_once, parse_constant=_refused)
     except UnicodeDecodeError as error:
         raise BadLine(name, number, f"is not UTF-8 (byte {error.start} of the line).") from None
     except json.JSONDecodeError as error:
         raise BadLine(name, number, f"is not JSON: {error.msg} at character {error.pos + 1}.") from None
     except (ValueError, RecursionError) as error:
-        raise BadLine(name, number, f"is not JSON that can be read: {str(error)[:80]}.") from None
+        raise BadLine(name, number, f"is not JSON that can be read: {str(error)[:120]}.") from None
     if type(record) is not dict:
         raise BadLine(name, number, "is not a JSON object.")
     return record
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of *pairs*; of a key that stands there twice nobody knows which value is meant."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {json.dumps(twice[:60])} stands twice in one object")
+    return record
+
+
+def _refused(constant: str) -> float:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _tags(value: object) -> tuple[str, ...]:
@@ -319,9 +332,15 @@ def _tags(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _binary(start: bytes) -> bool:
+    """Whether a file that starts so is no text; a NUL behind a first line of JSON is that line's own matter."""
+    first, _, _ = start.lstrip().partition(b"\n")
+    return b"\0" in start and (b"\0" in first or not first.removeprefix(_BOM).startswith(b"{"))
+
+
 def _not_lines(first: bytes, name: str) -> str | None:
     """Return why a file that starts with the line *first* holds no JSON lines at all, or ``None``."""
-    if b"\0" in first[:_PROBE_BYTES]:
+    if _binary(first[:_PROBE_BYTES]):
         return _BINARY
     if first.strip() in (b"[", b"{") or (name.lower().endswith(".json") and first.lstrip()[:1] == b"["):
         return "is one JSON value, not one object on each line; convert it, e.g. with jq -c '.[]'."

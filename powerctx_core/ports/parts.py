@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
@@ -35,6 +36,10 @@ __all__ = [
 ]
 
 
+def _read_only(weights: Mapping[str, float]) -> Mapping[str, float]:
+    return MappingProxyType(dict(weights))
+
+
 @attrs.frozen(kw_only=True)
 class RetrievalRequest:
     """One retrieval of one family in one scope.
@@ -44,7 +49,7 @@ class RetrievalRequest:
         terms: its analysis.
         k: pool size per channel.
         neighbours: number of ranked members whose thread neighbours are wanted as a channel; 0 for none.
-        weights: channel -> weight; a channel without weight is not asked for.
+        weights: channel -> weight, read-only; a channel without weight is not asked for.
     """
 
     query: str
@@ -53,7 +58,7 @@ class RetrievalRequest:
     k: int
     filters: Filters = Filters()
     neighbours: int = 0
-    weights: Mapping[str, float] = attrs.field(factory=lambda: {"fts": 1.0})
+    weights: Mapping[str, float] = attrs.field(factory=lambda: {"fts": 1.0}, converter=_read_only)
 
 
 @attrs.frozen(kw_only=True)
@@ -61,11 +66,15 @@ class Call:
     """What one worker of one call may use.
 
     Attributes:
-        deadline: when to stop waiting.
+        deadline: when to stop; nobody waits for the answer much longer, and a ``TimeoutError`` or ``StoreError`` from
+            then on means late, not failed.
         catalogue: the snapshot that all reads of this worker share.
         vectors: the vector index, when the store has one and an embedder is open.
         embed: returns the vector of a text, or ``None`` when there is none in time; each text is embedded once.
         profile: of the vectors.
+        offer: takes a pool of whole channels that is ready while others are still waited for; the last one offered
+            counts when ``retrieve`` does not return by the deadline, or is stopped then, and is checked as a returned
+            one.
     """
 
     deadline: Deadline
@@ -73,6 +82,7 @@ class Call:
     vectors: VectorIndex | None = None
     embed: Callable[[str], bytes | None] = attrs.field(default=lambda _: None)
     profile: EmbeddingProfile | None = None
+    offer: Callable[[Pool], None] = attrs.field(default=lambda _: None)
 
 
 @runtime_checkable
@@ -82,8 +92,9 @@ class Family(Protocol):
     def retrieve(self, request: RetrievalRequest, call: Call) -> Pool:
         """Return the pool of one scope before admission.
 
-        Called on any thread, for several scopes at once; may block until ``call.deadline``.  Every member must belong
-        to ``request.partition``.
+        Called on any thread, for several calls at once; may block until ``call.deadline``.  Every member must belong
+        to ``request.partition``, and a channel has at most ``request.k`` members, ``neighbour`` at most two for each
+        of ``request.neighbours``.  What breaks this makes the family's outcome ``invalid``.
         """
 
 
@@ -97,7 +108,7 @@ class EmbedRequest:
     """
 
     texts: tuple[str, ...]
-    purpose: str = "document"
+    purpose: str = attrs.field(default="document", validator=attrs.validators.in_(("query", "document")))
     deadline: Deadline = Deadline()
 
 
@@ -114,6 +125,9 @@ class Embedder(Protocol):
 
         A text without any content the model knows gives a vector of zeros, which is never stored or searched with.
         Called on any thread, for several callers at once.
+
+        Raises:
+            TimeoutError: the request's deadline has passed; before anything is loaded, if it had passed before.
         """
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from powerctx_core.errors import PoolInvariantError
+from powerctx_core.ports import RetrievalRequest
 from powerctx_core.types import Admission, Filters, Partition, Pool, RawCandidate
 
 __all__ = ["MODES", "accepts", "check_admission", "check_pool"]
 
 MODES = ("none", "snapshot", "fts", "vector", "hybrid")
 """What can have run, weakest first."""
+_BESIDE = 2
+"""Neighbours that a member has in its thread at most."""
 
 
 def accepts(filters: Filters, candidate: RawCandidate) -> bool:
@@ -28,20 +31,22 @@ def accepts(filters: Filters, candidate: RawCandidate) -> bool:
     return (filters.since is None or filters.since <= time) and (filters.until is None or time < filters.until)
 
 
-def check_pool(pool: object, partition: Partition, identity: Collection[str]) -> Pool:
-    """Return *pool* when it is a pool of *partition*.
+def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str]) -> Pool:
+    """Return *pool* when it answers *request*.
 
     Args:
         pool: what a family returned.
-        partition: what it was asked for.
+        request: what it was asked for.
         identity: names of the family's own identity fields.
 
     Raises:
-        PoolInvariantError: it is no pool, answers for another partition, names members without details or of another
-            partition, or gives evidence that the family does not declare.
+        PoolInvariantError: it is no pool, answers for another partition, has more members than were asked for, names
+            one twice, without details or of another partition, or gives evidence that the family does not declare.
     """
+    partition = request.partition
     if not isinstance(pool, Pool):
-        raise PoolInvariantError(f"family {partition.family!r} returned {type(pool).__name__} instead of a Pool.")
+        hint = "; parts are synchronous" if type(pool).__name__ == "coroutine" else ""
+        raise PoolInvariantError(f"family {partition.family!r} returned {type(pool).__name__} instead of a Pool{hint}.")
     if (pool.scope_id, pool.family) != (partition.scope_id, partition.family):
         raise PoolInvariantError(
             f"family {partition.family!r} was asked for scope {partition.scope_id!r} and answered for family "
@@ -49,6 +54,7 @@ def check_pool(pool: object, partition: Partition, identity: Collection[str]) ->
         )
     if pool.mode not in MODES:
         raise PoolInvariantError(f"family {partition.family!r}: mode {pool.mode!r} is not one of {', '.join(MODES)}.")
+    _check_size(pool, request)
     for name, keys in pool.channels.items():
         missing = sum(key not in pool.candidates for key in keys)
         if missing:
@@ -58,6 +64,23 @@ def check_pool(pool: object, partition: Partition, identity: Collection[str]) ->
     for candidate in pool.candidates.values():
         _check_member(candidate, partition, identity)
     return pool
+
+
+def _check_size(pool: Pool, request: RetrievalRequest) -> None:
+    """Refuse more than was asked for before anything looks at each member: cutting it would hide the mistake."""
+    for name, keys in pool.channels.items():
+        most = request.k if name != "neighbour" else _BESIDE * request.neighbours
+        if len(keys) > most:
+            raise PoolInvariantError(
+                f"family {pool.family!r}: channel {name!r} has {len(keys)} members; {most} were asked for."
+            )
+        if len(set(keys)) < len(keys):
+            raise PoolInvariantError(f"family {pool.family!r}: channel {name!r} names a member twice.")
+    members = sum(map(len, pool.channels.values()))
+    if len(pool.candidates) > members:
+        raise PoolInvariantError(
+            f"family {pool.family!r}: gives details of {len(pool.candidates)} items and has {members} members."
+        )
 
 
 def _check_member(candidate: RawCandidate, partition: Partition, identity: Collection[str]) -> None:

@@ -65,7 +65,9 @@ class QueryEmbeddings:
         self._embedder = embedder
         self._told = told
         self._submit = submit
-        self._wait = Deadline.after(timeout if (left := deadline.remaining()) is None else min(timeout, left))
+        left = deadline.remaining()
+        self._hurried = left is not None and left < timeout
+        self._wait = deadline if self._hurried else Deadline.after(timeout)
         self._pending: dict[str, Future[bytes]] = {}
         self._lock = threading.Lock()
         self.fallback = "none"
@@ -76,6 +78,11 @@ class QueryEmbeddings:
     def profile(self) -> EmbeddingProfile | None:
         """The embedder's profile, or ``None`` without one."""
         return None if self._embedder is None else self._embedder.profile
+
+    @property
+    def late(self) -> bool:
+        """Whether the call's deadline, and not the embedder's own time, ended the wait for a vector."""
+        return self._hurried and self.fallback == "inference_timeout"
 
     def start(self, text: str) -> None:
         """Begin to embed *text* on a worker; returns at once."""

@@ -159,6 +159,16 @@ def powerctx_renderers():
         "failed",
         "identity is not a tuple of field names",
     ),
+    "identity-name": (
+        "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', identity=('a b',))",
+        "failed",
+        "identity is not a tuple of field names: a lower-case letter",
+    ),
+    "identity-taken": (
+        "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', identity=('text', 'ref'))",
+        "failed",
+        "identity names ref, text, which every citation has already",
+    ),
     "admission": (
         "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', admission='')",
         "failed",
@@ -241,7 +251,9 @@ def test_unknown_part_mentions_failed_plugin(site):
         Host.compose(allow=["crash", "good"]).part("powerctx_renderers", "fancy")
 
     message = str(caught.value)
-    assert message.startswith("No renderer 'fancy' is installed; installed renderers: prepared, good-plain.")
+    assert message.startswith(
+        "No renderer 'fancy' is installed; installed renderers: prepared, flat-xml, plain, good-plain."
+    )
     assert (
         "Plugin 'crash' failed to load: crash_plugin cannot be imported: RuntimeError: boom; "
         "run `powerctx check crash`."
@@ -281,6 +293,21 @@ def test_plugin_for_several_interfaces(site):
     points.write_text("[powerctx.v2]\nboth = both_plugin\n[powerctx.v1]\nboth = good_plugin\n")
 
     assert "ok" == status_of(Host.compose(allow=["both"]), "both").state
+
+
+@pytest.mark.parametrize(("name", "reason"), [("core", "which is the core's own"), ("My_Plugin", "lower-case words")])
+@pytest.mark.parametrize("allow", [None, ["core", "My_Plugin", "good"]])
+def test_entry_point_name(site, name, reason, allow):
+    """An entry point that could not be told apart in settings is refused, unimported, and core's own parts stay."""
+    site.install(name, "raise RuntimeError('imported')")
+
+    host = Host.compose(allow=allow)
+    states = {(each.name, each.distribution): (each.state, each.reason) for each in host.report()}
+
+    assert "failed" == states[name, f"acme-{name}"][0]
+    assert reason in states[name, f"acme-{name}"][1]
+    assert ("ok", "") == states["core", "powerctx-core"]
+    assert_good_works(host)
 
 
 RENDERER = "from powerctx_core import RendererSpec, hookimpl\n@hookimpl\ndef powerctx_renderers():\n"

@@ -79,6 +79,7 @@ def test_ingest_prepare_find(run: Run) -> None:
     [
         (("frob",), 2),
         (("prepare", b"\xff\xfe", "--scope", "s"), 2),
+        (("find", b"alpha\xed\xa0\x80bet", "--scope", "s"), 2),
         (("prepare", "x", "--scope", b"\xff"), 2),
         (("ingest", b"no\xffwhere.md", "--scope", "s"), 2),
         (("read", "powerctx://s/memory/x"), 1),

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from powerctx_core import Item, PutResult, StoreError, context
+from powerctx_core import InvalidRequest, Item, PutResult, StoreError, context
 from powerctx_core.cli import output
 from powerctx_core.cli.program import COMMANDS, program
 
@@ -663,3 +663,154 @@ def test_a_purged_item_is_named_by_its_uri() -> None:
     uri = "powerctx://project%3Ademo/memory/m0@7"
 
     failed(run("read", uri, "--store", STORE), 1, uri)
+
+
+HOSTILE: dict[str, tuple[str, str | None]] = {
+    "empty": ("", "blank"),
+    "blank": (" \t\n\u3000", "blank"),
+    "longest": ("word " * 1638 + "wo", None),
+    "longest, one word": ("a" * 8192, None),
+    "longest, Chinese": ("北京大学火锅店旁边" * 910 + "北京", None),
+    "too long": ("a" * 8193, "8192"),
+    "too long, Chinese": ("北" * 8193, "8192"),
+    "operators": ('"alphabet" NOT soup* NEAR(near miss, 2) {title}: ^x + -y', None),
+    "open quote": ('"alphabet', None),
+    "SQL": ("'; DROP TABLE revision; -- ' OR '1'='1", None),
+    "parameters": ("? ?1 :query @p0 $1 %s %(text)s {0}", None),
+    "NUL": ("alpha\0bet soup", None),
+    "only NUL": ("\0", None),
+    "lone surrogate": ("alphabet \ud800 soup", "surrogate"),
+    "bytes of argv": ("alphabet \udcff\udcfe soup", "surrogate"),
+    "surrogates of a pair": ("alphabet \ud83d\ude00", "surrogate"),
+    "format characters": ("\u202ealphabet\u2066 so\u200bup\ufeff \u2028\u0085", None),
+    "only format characters": ("\u200b\u2060\u202e", None),
+    "combining": ("e\u0301" * 4096, None),
+    "emoji": ("\U0001f469\u200d\U0001f4bb" * 2730, None),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("command", ["prepare", "find"])
+def test_hostile_queries(command: str, kind: str) -> None:
+    """Whatever stands in a query, both ways in agree: an answer, or one line that names the field and the limit."""
+    query, told = HOSTILE[kind]
+    stored("alphabet soup", "北京大学旁边的火锅店", "unrelated")
+    arguments = ["--scope", SCOPE, "--store", STORE]
+    with context.open(STORE) as ctx:
+        ask = getattr(ctx, command)
+        if told is not None:
+            with pytest.raises(InvalidRequest, match=told) as caught:
+                ask(query, scope_id=SCOPE)
+            assert "query" == caught.value.field
+            failed(run(command, *arguments, "--", query), 2, told)
+            return
+        answer = ask(query, scope_id=SCOPE)
+    result = run(command, *arguments, "--json", "--", query)
+    assert 0 == result.exit_code, result.output
+    found = json.loads(result.stdout)
+    if command == "prepare":
+        assert answer.content == found["content"]
+    else:
+        assert [hit.address.uri for hit in answer.hits] == [entry["uri"] for entry in found["entries"]]
+    assert "" == result.stderr
+    assert 0 == run(command, *arguments, "--", query).exit_code
+
+
+@pytest.mark.parametrize("kind", [kind for kind, (_, told) in HOSTILE.items() if told == "surrogate"])
+def test_hostile_queries_on_standard_input(kind: str) -> None:
+    """A query on standard input that no UTF-8 is is told where it is none."""
+    query, _ = HOSTILE[kind]
+    data = query.encode("utf-8", "surrogatepass")
+
+    failed(run("prepare", "-", "--scope", SCOPE, "--store", STORE, stdin=data), 2, "query", "UTF-8")
+
+
+@pytest.mark.parametrize("char", ["x", "北", "\U0001f600"])
+def test_ingest_of_the_largest_item(char: str) -> None:
+    """An item of exactly 1 MiB is stored and read whole; one byte more is refused by its size, and the rest goes in."""
+    most = 1 << 20
+    whole = char * (most // len(char.encode())) + "y" * (most % len(char.encode()))
+    Path("x.jsonl").write_text(
+        "\n".join(
+            json.dumps({"id": name, "text": text})
+            for name, text in (("whole", whole), ("more", whole + "z"), ("after", "after it"))
+        )
+    )
+    uri = "powerctx://project%3Ademo/memory"
+
+    result = run("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE)
+
+    assert (1, "2 stored, 0 unchanged, 1 bad in 1 scope\n") == (result.exit_code, result.stdout)
+    assert result.stderr.startswith("x.jsonl:2: ")
+    assert "1048576" in result.stderr.splitlines()[0]
+    assert len(result.stderr) < 400
+    assert most == len(whole.encode())
+    assert whole + "\n" == run("read", f"{uri}/whole", "--store", STORE).stdout
+    assert 0 == run("read", f"{uri}/after", "--store", STORE).exit_code
+    Path("whole.txt").write_text(whole)
+    Path("more.txt").write_text(whole + "z")
+    documents = run("ingest", "whole.txt", "more.txt", "--scope", SCOPE, "--store", STORE)
+    assert (1, "1 stored, 0 unchanged, 1 bad in 1 scope\n") == (documents.exit_code, documents.stdout)
+    assert "more.txt: text has 1048577 bytes" in documents.stderr
+    assert "--split" in documents.stderr
+
+
+BAD_LINES: list[tuple[bytes, str]] = [
+    (b'{"text": "a"', "is not JSON"),
+    (b"[]", "is not a JSON object"),
+    (b'"text"', "is not a JSON object"),
+    (b"NaN", "NaN is no number"),
+    (b'{"text": 7}', "text must be a string"),
+    (b'{"text": "a", "tags": "x"}', "tags must be a list"),
+    (b'{"text": "a", "position": "first"}', "position"),
+    (b'{"text": "a", "position": 1.5}', "position"),
+    (b'{"text": "a", "confidence": NaN}', "NaN is no number"),
+    (b'{"text": "a", "meta": {"x": -Infinity}}', "Infinity is no number"),
+    (b'{"text": "a", "confidence": 1e999}', "confidence"),
+    (b'{"text": "a", "meta": {"x": 1e999}}', "meta is not JSON"),
+    (b'{"text": "a", "text": "b"}', 'the key "text" stands twice'),
+    (b'{"text": "a", "meta": {"x": 1, "y": 2, "x": 3}}', 'the key "x" stands twice'),
+    (b'\xef\xbb\xbf{"text": "a"}', "is not JSON"),
+    (b'{"text": "a\0b"}', "is not JSON"),
+    (b"\0\0\0", "is not JSON"),
+    (b'{"text": "\xff\xfe"}', "is not UTF-8"),
+    (b'{"text": "\xed\xa0\x80"}', "is not UTF-8"),
+    (b'{"text": "a \\ud800 b"}', "surrogate"),
+    (b'{"text": "a", "id": "\\udfff"}', "surrogate"),
+    (b'{"text": "a", "\\ud800": 1}', "surrogate"),
+    (b'{"text": "a", "id": "' + b"x" * 129 + b'"}', "128"),
+    (b'{"text": "' + b"x" * ((1 << 20) + 1) + b'"}', "1048576"),
+    (b'{"text": "' + b"x" * (20 << 20) + b'"}', "1048576"),
+    (b'{"text": "a", "x": "' + b"y" * (20 << 20) + b'"}', "meta"),
+    (b"x" * (20 << 20), "is not JSON"),
+    (b"[" * 100_000, "is not JSON"),
+]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_ingest_of_every_kind_of_bad_line(end: bytes) -> None:
+    """Each bad line is one line of its number and reason, however long it is; the others go in; the exit code is 1."""
+    pieces = [b'\xef\xbb\xbf{"id": "first", "text": "word"}']
+    for n, (line, _) in enumerate(BAD_LINES):
+        pieces += [line, json.dumps({"id": f"good{n}", "text": "word"}).encode()]
+    Path("x.jsonl").write_bytes(end.join(pieces) + end)
+
+    result = run("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE)
+
+    reported = result.stderr.splitlines()
+    assert len(BAD_LINES) + 1 == len(reported)
+    for n, ((_, reason), line) in enumerate(zip(BAD_LINES, reported, strict=False)):
+        assert line.startswith(f"x.jsonl:{2 * n + 2}: "), line
+        assert reason in line, line
+        assert len(line) < 250, line
+    assert reported[-1].startswith(f"error: {len(BAD_LINES)} lines or files were not stored")
+    good = len(BAD_LINES) + 1
+    assert (1, f"{good} stored, 0 unchanged, {len(BAD_LINES)} bad in 1 scope\n") == (result.exit_code, result.stdout)
+    assert ["project:demo", "memory", str(good)] == run("index", "--store", STORE).stdout.splitlines()[1].split()
+
+
+def test_ingest_of_an_unknown_family_among_others() -> None:
+    """Lines of a family that nobody declares end the run with exit code 2, its number and the option that maps it."""
+    Path("x.jsonl").write_text('{"text":"a"}\n{"text":"b","family":"nobody"}\n')
+
+    failed(run("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE), 2, "x.jsonl:2", "'nobody'", "--map nobody=")

@@ -65,6 +65,8 @@ def test_defaults(read):
         "recall.families",
         "recall.policy",
         "recall.item_bytes",
+        "recall.deadline_ms",
+        "recall.on_family_error",
         "retrieval.default_search_type",
         "retrieval.embedding_timeout_s",
         "retrieval.write_embedding_timeout_s",

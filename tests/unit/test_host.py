@@ -30,10 +30,10 @@ from powerctx_core import (
     hookimpl,
 )
 from powerctx_core.config import structure
-from powerctx_core.discovery import METHODS
 from powerctx_core.hookspecs import HOOKS
 from powerctx_core.host import Host, PluginStatus
 from powerctx_core.offers import NOUNS
+from powerctx_core.vetting import METHODS
 
 
 class Offers:
@@ -132,7 +132,7 @@ def test_own_parts():
 
     assert ("memory",) == host.names("powerctx_families")
     assert ("floor",) == host.names("powerctx_admissions")
-    assert ("prepared",) == host.names("powerctx_renderers")
+    assert ("prepared", "flat-xml", "plain") == host.names("powerctx_renderers")
     assert ("memory",) == host.names("powerctx_stores")
     assert ("seed", "o200k", "qwen", "deepseek") == host.names("powerctx_token_estimators")
     assert ("core",) == tuple(each.name for each in host.check("core"))
@@ -279,7 +279,9 @@ def test_unknown_part():
     """An unknown name is refused with the installed ones, as a bad request when a request named it."""
     host = Host.compose(allow=[])
 
-    with pytest.raises(CapabilityError, match=r"No renderer 'x' is installed; installed renderers: prepared\."):
+    with pytest.raises(
+        CapabilityError, match=r"No renderer 'x' is installed; installed renderers: prepared, flat-xml, plain\."
+    ):
         host.spec("powerctx_renderers", "x")
     with pytest.raises(InvalidRequest, match="families: No family 'x' is installed") as caught:
         host.part("powerctx_families", "x", field="families")
@@ -606,3 +608,12 @@ def test_part_made_while_closing():
 def test_provider():
     """Messages name a part's distribution and version."""
     assert hosted().provider("powerctx_families", "memory").startswith("powerctx-core")
+
+
+def test_core_knows_its_own_parts():
+    """A part of a plugin is not core's own, and an unknown one is an error."""
+    with Host.compose(allow=[], extra=[Offers(RendererSpec(name="foreign", factory="a:B"))]) as host:
+        assert host.own("powerctx_renderers", "prepared")
+        assert not host.own("powerctx_renderers", "foreign")
+        with pytest.raises(CapabilityError):
+            host.own("powerctx_renderers", "nowhere")

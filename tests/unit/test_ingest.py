@@ -113,7 +113,11 @@ def test_zone_of_times_without_one() -> None:
         ('{"text": "a", "tags": "x"}', "tags must be a list"),
         ('{"text": "a", "tags": [["x"]]}', "tags must be a list"),
         ('{"text": "a", "meta": []}', "meta must be a JSON object"),
-        ('{"text": "a", "meta": {"x": NaN}}', "meta is not JSON"),
+        ('{"text": "a", "meta": {"x": NaN}}', "NaN is no number of JSON"),
+        ('{"text": "a", "meta": {"x": 1e999}}', "meta is not JSON"),
+        ('{"text": "a", "text": "b"}', 'the key "text" stands twice in one object'),
+        ('{"text": "a", "meta": [{"x": 1, "x": 1}]}', 'the key "x" stands twice'),
+        (b'{"text": "a\0"}', "is not JSON"),
         ('{"text": "a", "confidence": 2}', "confidence"),
         ('{"text": "a", "position": -1}', "position"),
         ('{"text": "a", "layer": "L9"}', "layer"),
@@ -199,10 +203,23 @@ def test_line_ends_and_marks() -> None:
     assert ["a", "b\u2028c"] == [item.text for item in read(data)]
 
 
-@pytest.mark.parametrize("data", [b"\x00\x01\x02\n{}", '{"text":"a"}'.encode("utf-16")])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x01\x02\n{}",
+        '{"text":"a"}'.encode("utf-16"),
+        '{"text":"a"}\n{"text":"b"}'.encode("utf-16-le"),
+        '{"text":"a"}'.encode("utf-32-be"),
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+    ],
+)
 def test_binary_records(data: bytes) -> None:
-    """A file that is no text is refused as a whole."""
-    (bad,) = read(data)
+    """A file that is no text is refused as a whole, from a file as from a pipe."""
+    (bad,) = (
+        read(data)
+        if b"PNG" not in data
+        else Reader(scope_id=SCOPE).records(io.BufferedReader(io.BytesIO(data)), "x.jsonl")
+    )
 
     assert bad.line is None
     assert "binary" in bad.reason

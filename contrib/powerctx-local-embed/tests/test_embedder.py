@@ -1,10 +1,9 @@
-"""The embedder: its contract, and that it tells related texts from unrelated ones."""
+"""The embedder beyond its contract: the same to the bit, its model, its limits, related texts above unrelated ones."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-import struct
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from powerctx_core import CapabilityError, Deadline, Embedder, EmbedRequest
+from powerctx_core import CapabilityError, Deadline, EmbedRequest
 from powerctx_local_embed import embedder as module
 from powerctx_local_embed.blas import blas_threads
 from powerctx_local_embed.embedder import LocalEmbedder
@@ -95,18 +94,7 @@ def test_profile(local: LocalEmbedder) -> None:
     assert local.profile.fingerprint != fresh.profile.fingerprint
     assert DIMENSIONS == fresh.profile.dimensions
     assert ("en", "zh") == fresh.profile.languages
-    assert 0 < fresh.profile.noise < fresh.profile.match < 1
     assert fresh._loaded is None
-    assert isinstance(fresh, Embedder)
-
-
-def test_unit_length(local: LocalEmbedder) -> None:
-    """Vectors are 512 little-endian floats of length 1."""
-    vectors = local.embed(EmbedRequest(texts=tuple(filter(None, TEXTS))))
-
-    for vector in vectors:
-        numbers = struct.unpack("<512f", vector)
-        assert sum(number * number for number in numbers) == pytest.approx(1, abs=1e-6)
 
 
 def test_batch_composition(local: LocalEmbedder) -> None:
@@ -212,19 +200,6 @@ def test_long_text(local: LocalEmbedder) -> None:
     endless, kept = matrix(short, cats + "雨" * 5_000_000, cats)
     assert endless @ kept == pytest.approx(1, abs=1e-6)
     assert time.monotonic() - started < 10
-
-
-def test_input_is_left_alone(local: LocalEmbedder) -> None:
-    """A request is the same after it was served."""
-    request = EmbedRequest(texts=("a\x00cat", "\ud83d\ude02"))
-    local.embed(request)
-
-    assert EmbedRequest(texts=("a\x00cat", "\ud83d\ude02")) == request
-
-
-def test_no_texts(local: LocalEmbedder) -> None:
-    """No texts give no vectors."""
-    assert [] == local.embed(EmbedRequest(texts=()))
 
 
 def test_deadline_before(local: LocalEmbedder) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from powerctx_core.errors import StoreError
 from powerctx_core.types import Deadline, Item
+from powerctx_sqlite import database as databases
 from powerctx_sqlite.location import parsed
 from powerctx_sqlite.settings import SqliteSettings
 from powerctx_sqlite.store import open_store
@@ -396,3 +397,60 @@ def test_stamps_tell_apart(path):
         path.write_bytes(b"z")
         assert before != location.stamp()
     assert before.same_file(location.stamp())
+
+
+def test_log_is_bounded(opened, ask, path, monkeypatch):
+    """While there is a reader at every moment, one after the other, the log is begun anew all the same."""
+    monkeypatch.setattr(databases, "_LOG_BYTES", 2 << 20)
+    store = opened()
+    store.catalogue.put([ask.item("alpha", artifact_id="x")])
+    done = threading.Event()
+    turns = [threading.Semaphore(1), threading.Semaphore(0)]
+
+    def read(number: int) -> None:
+        reader = opened()
+        while not done.is_set():
+            with reader.catalogue.snapshot(Deadline()) as snapshot:
+                assert snapshot.latest("s", "memory", "x") is not None
+                # The other one has begun by now, and this one ends.
+                turns[1 - number].release()
+                turns[number].acquire(timeout=60)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    sizes = []
+    for n in range(20):
+        store.catalogue.put([ask.item(f"alpha {n}-{m} " + "x" * 100_000, artifact_id=f"a{n}-{m}") for m in range(8)])
+        sizes.append(path.with_name(path.name + "-wal").stat().st_size)
+    done.set()
+    for turn in turns:
+        turn.release(10)
+    for thread in threads:
+        thread.join()
+
+    assert sum(sizes) > 0
+    assert max(sizes) < 8 << 20
+    assert 161 == ask.lexical(store, "alpha").statistics.items
+
+
+def test_reader_that_stays(opened, ask, path, monkeypatch):
+    """A reader that stays holds up one writer in many, and the log is emptied when it is gone."""
+    monkeypatch.setattr(databases, "_LOG_BYTES", 1 << 20)
+    tries = []
+    checkpoint = databases.SqliteDatabase.checkpoint
+    monkeypatch.setattr(
+        databases.SqliteDatabase, "checkpoint", lambda self: (tries.append(self.location.log()), checkpoint(self))
+    )
+    store = opened()
+    store.catalogue.put([ask.item("alpha", artifact_id="x")])
+    with opened().catalogue.snapshot(Deadline()) as snapshot:
+        assert snapshot.latest("s", "memory", "x") is not None
+        for n in range(16):
+            store.catalogue.put([ask.item(f"alpha {n} " + "x" * 250_000, artifact_id=f"a{n}")])
+
+    assert 1 <= len(tries) <= 5
+    log = path.with_name(path.name + "-wal")
+    assert log.stat().st_size > 3 << 20
+    store.catalogue.put([ask.item("beta " + "x" * 900_000, artifact_id=f"b{n}") for n in range(3)])
+    assert log.stat().st_size < 3 << 20

@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 import attrs
 import sqlalchemy as sa
 
-from powerctx_core.errors import StoreError
+from powerctx_core.errors import PowerctxError, StoreError
 from powerctx_core.types import Deadline, Filters, LexicalHit, QueryTerms
 
 __all__ = ["Database", "Found", "LexicalIndex", "PartitionRow", "Search"]
+
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+"""What making values of stored rows raises when these are not as they were written."""
 
 
 class PartitionRow(NamedTuple):
@@ -101,6 +104,11 @@ class Database(ABC):
 
     @property
     @abstractmethod
+    def name(self) -> str:
+        """What messages call the database: its path, or its URL without secrets."""
+
+    @property
+    @abstractmethod
     def index(self) -> LexicalIndex:
         """The full-text index."""
 
@@ -152,3 +160,25 @@ class Database(ABC):
             yield
         except self.errors as error:
             raise self.explained(error, doing) from error
+
+    @contextmanager
+    def understood(self, doing: str) -> Iterator[None]:
+        """Do as :meth:`told` for a read that makes values of rows; those that nobody wrote so are told as damage."""
+        with self.told(doing):
+            try:
+                yield
+            except PowerctxError as error:
+                # A value of ours that refuses what is stored.
+                if isinstance(error, ValueError):
+                    raise self._senseless(doing, error) from error
+                raise
+            except UnicodeEncodeError:  # of what was asked for, not of what is stored
+                raise
+            except _UNREADABLE as error:
+                raise self._senseless(doing, error) from error
+
+    def _senseless(self, doing: str, error: Exception) -> StoreError:
+        return StoreError(
+            f"{self.name}: could not {doing}: a stored row is not as it was written ({type(error).__name__}), so that "
+            "the store seems to be damaged; run `powerctx doctor`, and restore a backup."
+        )

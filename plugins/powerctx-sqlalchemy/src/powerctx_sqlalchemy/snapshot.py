@@ -68,7 +68,7 @@ class RelationalSnapshot:
         """Return one result for each request; see :class:`powerctx_core.ports.Snapshot`."""
         if self._refusal is not None:
             raise StoreError(self._refusal)
-        with self._database.told("search by words"):
+        with self._database.understood("search by words"):
             rows = self._partitions([request.partition for request in requests])
             return [self._lexical(request, row) for request, row in zip(requests, rows, strict=True)]
 
@@ -79,7 +79,7 @@ class RelationalSnapshot:
 
     def rows(self, asked: Sequence[Partition]) -> list[PartitionRow | None]:
         """Return the rows of partitions, with one statement at most for those that were not asked for before."""
-        with self._database.told("read partitions"):
+        with self._database.understood("read partitions"):
             return self._partitions(asked)
 
     def _fetched(self, statement: sa.Select[Any] | sa.TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
@@ -141,22 +141,22 @@ class RelationalSnapshot:
             return {}
         known = all(key in hits for key in keys)
         statement = self._statements.fetch if known else self._statements.fetch_with_terms
-        with self._database.told("read items"):
+        with self._database.understood("read items"):
             found = self._fetched(statement, {"ids": json.dumps(sorted(keys))})
             names = self._named({key >> SEQUENCE_BITS for key in keys})
-        counted = Wanted(request.terms).counted
-        by_key: dict[Key, RawCandidate] = {}
-        for row in found:
-            key = row[0]
-            partition = names[key >> SEQUENCE_BITS]
-            hit = hits.get(key)
-            if hit is not None:
-                details = row if known else row[:-3]
-                by_key[key] = candidate(partition, details, hit.length, hit.matched, cosines.get(key))
-            else:
-                *details, length, terms, repeats = row
-                matched = counted(terms, repeats) if terms else {}
-                by_key[key] = candidate(partition, details, length, matched, cosines.get(key))
+            counted = Wanted(request.terms).counted
+            by_key: dict[Key, RawCandidate] = {}
+            for row in found:
+                key = row[0]
+                partition = names[key >> SEQUENCE_BITS]
+                hit = hits.get(key)
+                if hit is not None:
+                    details = row if known else row[:-3]
+                    by_key[key] = candidate(partition, details, hit.length, hit.matched, cosines.get(key))
+                else:
+                    *details, length, terms, repeats = row
+                    matched = counted(terms, repeats) if terms else {}
+                    by_key[key] = candidate(partition, details, length, matched, cosines.get(key))
         return {key: by_key[key] for key in keys if key in by_key}
 
     def _named(self, numbers: set[int]) -> Mapping[int, Partition]:
@@ -170,7 +170,7 @@ class RelationalSnapshot:
 
     def neighbours(self, request: NeighbourRequest) -> Mapping[Key, tuple[Key, ...]]:
         """Return the current items just before and after each key in its thread, by position and artifact id."""
-        with self._database.told("read neighbours"):
+        with self._database.understood("read neighbours"):
             row = self._partitions([request.partition])[0] if request.keys else None
             if row is None:
                 return {}
@@ -202,30 +202,30 @@ class RelationalSnapshot:
             if not 0 < number < 1 << 31:
                 return ()
             values["number"] = number
-        with self._database.told("read revisions"):
+        with self._database.understood("read revisions"):
             found = self._connection.execute(getattr(self._statements, name), values).all()
-        return tuple(stored(scope_id, family, row) for row in found)
+            return tuple(stored(scope_id, family, row) for row in found)
 
     def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:
         """Return current items, most recent first."""
         statement, values = listing(request.filters, request.prefix)
-        with self._database.told("list items"):
+        with self._database.understood("list items"):
             row = self._partitions([request.partition])[0]
             if row is None or request.limit <= 0:
                 return ()
             values |= {"partition": row.id, "count": min(request.limit, 1 << 62)}
             found = self._connection.execute(statement, values).all()
-        return tuple(candidate(request.partition, details, length) for *details, length in found)
+            return tuple(candidate(request.partition, details, length) for *details, length in found)
 
     def partitions(self) -> Mapping[Partition, int]:
         """Return every partition that holds current items, with their number."""
-        with self._database.told("read partitions"):
+        with self._database.understood("read partitions"):
             found = self._connection.execute(self._statements.list_partitions).all()
-        return {Partition(scope_id, family): items for scope_id, family, items in found}
+            return {Partition(scope_id, family): items for scope_id, family, items in found}
 
     def changes(self) -> int:
         """Return a counter that grows with every committed write, in any process."""
-        with self._database.told("read the change counter"):
+        with self._database.understood("read the change counter"):
             return int(self._connection.execute(self._statements.changes).scalar_one())
 
 

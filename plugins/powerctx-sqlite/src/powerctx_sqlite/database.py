@@ -32,6 +32,8 @@ _CACHE_KIB = 32 << 10
 _MMAP_BYTES = 1 << 30
 _WAL_PAGES = 4000
 _WAL_BYTES = 64 << 20
+_LOG_BYTES = 20 << 20
+"""A log that has outgrown its checkpoints: readers, one after the other, kept every writer from beginning it anew."""
 _BRIEF_MS = 200
 """How long is waited for what can be done another time."""
 _TRIES, _PAUSE = 25, 0.02
@@ -84,7 +86,8 @@ class SqliteDatabase(Database):
         self._closed = False
         self._wrote = False
         self._logging = location.path is None
-        self.writable = location.writable()
+        self._log_limit = _LOG_BYTES
+        self.writable = location.writable() and not location.inspected
         if location.path is None:
             self._create()
 
@@ -94,6 +97,11 @@ class SqliteDatabase(Database):
         return self._index
 
     @property
+    def name(self) -> str:
+        """The path."""
+        return self.location.name
+
+    @property
     def _engine(self) -> sa.Engine | None:
         return None if self._opened is None else self._opened.engine
 
@@ -101,6 +109,10 @@ class SqliteDatabase(Database):
     def sealed(self) -> bool:
         """Whether the file is read as one that nobody writes."""
         return self._opened is not None and self._opened.sealed
+
+    def exists(self) -> bool:
+        """Whether there is a file with content."""
+        return self.location.exists()
 
     def ready(self) -> bool:
         """Whether there is something to read; opens the file when it has come to exist.
@@ -226,18 +238,37 @@ class SqliteDatabase(Database):
             return True
         if found is None:
             raise self._damaged("the version of its schema")
+        if not self.writable and self.location.writable():
+            raise StoreUnavailable(
+                f"{self.location.name} has the older schema {found}; any other command, such as `powerctx index`, "
+                f"brings it to {HEAD} and keeps all that it holds."
+            )
         if not self.writable:
             raise StoreUnavailable(
                 f"{self.location.name} has the older schema {found} and is read-only here, so that it cannot be "
                 f"brought to {HEAD}; open it once where it is writable."
             )
-        connection.rollback()
-        _driver(connection).execute("BEGIN IMMEDIATE")
-        # Another process may have migrated it while this one waited.
-        if found_version(connection, self.location.name) != HEAD:
-            migrate(connection)
-        connection.commit()
+        self._migrate(connection, found)
         return True
+
+    def _migrate(self, connection: sa.Connection, found: str) -> None:
+        """Bring the file to the newest version in one transaction: whatever ends it, the old one stays as it was."""
+        connection.rollback()
+        doing = f"bring the store from schema {found} to {HEAD}, and left it as it was"
+        try:
+            with self.told(doing):
+                _driver(connection).execute("BEGIN IMMEDIATE")
+                # Another process may have migrated it while this one waited.
+                if found_version(connection, self.location.name) != HEAD:
+                    migrate(connection)
+                connection.commit()
+        except StoreError as error:
+            raise StoreUnavailable(str(error)) from error
+        except Exception as error:
+            raise StoreUnavailable(
+                f"{self.location.name}: could not {doing}: {type(error).__name__}: {error}. Reinstall "
+                "powerctx-sqlalchemy and alembic, or open the store with the version that wrote it."
+            ) from error
 
     def _require_whole(self, connection: sa.Connection, tables: set[str]) -> None:
         missing = sorted(_TABLES - tables)
@@ -410,6 +441,11 @@ class SqliteDatabase(Database):
             except BaseException:
                 connection.rollback()
                 raise
+        if self.location.path is not None and self.location.log() > self._log_limit:
+            # Waits for the readers of now, briefly; those that begin meanwhile read the file and not the log.
+            self.checkpoint()
+            # While one of them goes on for long, not every writer waits for it.
+            self._log_limit = self.location.log() + _LOG_BYTES
 
     def _require_writable(self) -> None:
         if not self.writable:

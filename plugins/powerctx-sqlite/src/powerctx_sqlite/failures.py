@@ -12,7 +12,8 @@ __all__ = ["explained"]
 
 _MEANINGS = {
     "SQLITE_FULL": "the disk is full (or the file may not grow); free some space and try again",
-    "SQLITE_BUSY": "another process is writing and did not finish in time; try again, or raise busy_timeout_ms",
+    "SQLITE_BUSY": "another process is writing, or holds the file locked, and did not finish in time; try again, or "
+    "raise busy_timeout_ms",
     "SQLITE_LOCKED": "another connection holds a lock; try again",
     "SQLITE_READONLY": "the file or its directory is read-only; make both writable, or choose another store",
     "SQLITE_PERM": "access is not permitted; check owner and mode of the file and its directory",
@@ -26,6 +27,8 @@ _MEANINGS = {
     "SQLITE_TOOBIG": "a value is larger than SQLite allows",
     "SQLITE_SCHEMA": "the schema changed; open the store again",
 }
+_DAMAGE = ("Could not decode to UTF-8", "vtable constructor failed", "malformed", "database disk image")
+_READS = ("read", "search", "look", "list", "open", "bring", "check")
 
 
 def explained(error: Exception, doing: str, location: str) -> StoreError:
@@ -36,5 +39,8 @@ def explained(error: Exception, doing: str, location: str) -> StoreError:
     meaning = _MEANINGS.get("_".join(code.split("_")[:2]))
     if meaning is None and isinstance(cause, sqlite3.ProgrammingError) and "closed" in str(cause):
         meaning = "the store was closed"
-    kept = "" if doing.startswith(("read", "search", "look", "list", "open")) else " Nothing of this batch was kept."
+    # Whatever else the driver says of it: stored text that is not UTF-8 any more is quoted there at length.
+    if code in ("", "SQLITE_ERROR") and str(cause).startswith(_DAMAGE):
+        meaning = _MEANINGS["SQLITE_CORRUPT"]
+    kept = "" if doing.startswith(_READS) else " Nothing of this batch was kept."
     return StoreError(f"{location}: could not {doing}: {meaning or f'{cause} ({code or type(cause).__name__})'}.{kept}")

@@ -52,7 +52,13 @@ def _file(path: Path, database: SqliteDatabase, facts: dict[str, str], problems:
         facts["log size"] = f"{database.location.log()} bytes"
     except OSError:
         facts["size"] = "0 bytes"
-    facts["access"] = "read and write" if database.writable else "read only"
+    writable = database.location.writable()
+    facts["access"] = "read and write" if writable else "read only"
+    if not writable and not database.location.read_only:
+        problems.append(
+            f"Nothing can be stored in {database.location.name}, since the file or its directory is read-only here; "
+            "make both writable, or add ?mode=ro to the URL when that is meant."
+        )
     try:
         free = shutil.disk_usage(path.parent).free
     except OSError:

@@ -26,7 +26,7 @@ from powerctx_sqlite.direct import fetched
 from powerctx_sqlite.frequency import Frequencies
 from powerctx_sqlite.postings import OFTEN, Postings, best, estimated, weight
 
-__all__ = ["Fts5Index"]
+__all__ = ["Fts5Index", "indexed"]
 
 # The ascii tokenizer splits at ASCII that is not alphanumeric and folds A-Z: it does not touch [a-z0-9]+².
 _TABLE = "CREATE VIRTUAL TABLE lexical USING fts5(terms, content='', columnsize=0, detail=none, tokenize='ascii')"
@@ -76,13 +76,13 @@ class Fts5Index(LexicalIndex):
 
     def add(self, connection: sa.Connection, rows: Sequence[tuple[int, str, str | None]]) -> None:
         """Index (id, terms, repeats)."""
-        connection.exec_driver_sql(_ADD, _indexed(rows))
+        connection.exec_driver_sql(_ADD, indexed(rows))
 
     def remove(self, connection: sa.Connection, ids: Sequence[int]) -> None:
         """Take rows out, telling FTS5 again what was indexed."""
         stored = connection.execute(_STORED, {"ids": json.dumps(list(ids))}).all()
         if stored:
-            connection.exec_driver_sql(_REMOVE, _indexed(stored))
+            connection.exec_driver_sql(_REMOVE, indexed(stored))
 
     def clear(self, connection: sa.Connection) -> None:
         """Empty the index."""
@@ -235,7 +235,7 @@ def _common(known: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     return common
 
 
-def _indexed(rows: Iterable[Sequence[Any]]) -> list[tuple[int, str]]:
+def indexed(rows: Iterable[Sequence[Any]]) -> list[tuple[int, str]]:
     """Return ids and the words that stand for (id, terms, repeats)."""
     return [(key, terms if repeats is None else terms + _marked(repeats)) for key, terms, repeats in rows]
 

@@ -19,7 +19,12 @@ from powerctx_sqlite.settings import MOST_BUSY_MS, SqliteSettings
 
 __all__ = ["Location", "Stamp", "network_type", "parsed"]
 
-_NETWORK = frozenset("9p afs ceph cifs fuse.glusterfs fuse.sshfs nfs nfs4 smb2 smb3 smbfs".split())
+_NETWORK = frozenset(
+    "9p afs beegfs ceph cifs fuse.ceph fuse.glusterfs fuse.gcsfuse fuse.rclone fuse.s3fs fuse.sshfs gpfs lustre ncpfs "
+    "nfs nfs4 orangefs smb2 smb3 smbfs".split()
+)
+MOUNTS = Path("/proc/mounts")
+"""Where Linux tells what is mounted."""
 _PARAMETERS = {
     "synchronous": "FULL or NORMAL",
     "busy_timeout_ms": f"0 to {MOST_BUSY_MS}",
@@ -59,11 +64,13 @@ class Location:
             in memory.
         url: for messages, without secrets and parameters.
         read_only: opened for reading whatever the file allows.
+        inspected: looked at only: not even the index of the log is written.
     """
 
     path: Path | None
     url: str
     read_only: bool = False
+    inspected: bool = False
 
     @property
     def name(self) -> str:
@@ -74,6 +81,8 @@ class Location:
         """Return the URI by which SQLite opens the file; *mode* is ``ro``, ``rw``, ``rwc`` or ``immutable``."""
         assert self.path is not None  # noqa: S101 - only asked of files
         query = "immutable=1" if mode == "immutable" else f"mode={mode}"
+        if self.inspected and mode == "ro":
+            query += "&readonly_shm=1"
         return f"file:{quote(os.fsencode(self.path))}?{query}"
 
     def writable(self) -> bool:
@@ -192,7 +201,8 @@ def parsed(url: str, settings: SqliteSettings) -> tuple[Location, SqliteSettings
             which = f"the parameter {name}" if re.fullmatch("[A-Za-z_]{1,40}", name) else "a parameter"
             raise StoreUnavailable(f"{shown}: {which} is not known; the parameters are {', '.join(_PARAMETERS)}.")
     path = _path(place[1:], shown)
-    return Location(path=path, url=shown, read_only=read_only and path is not None), settings
+    location = Location(path=path, url=shown, read_only=read_only and path is not None, inspected=settings.inspect)
+    return location, settings
 
 
 def _path(quoted: str, shown: str) -> Path | None:
@@ -235,7 +245,7 @@ def network_type(path: Path) -> str | None:
     if not sys.platform.startswith("linux"):
         return None
     try:
-        mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="surrogateescape")
+        mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return None
     real = Path(os.path.realpath(path))
@@ -249,7 +259,8 @@ def mounted_type(mounts: str, path: Path) -> str | None:
         fields = line.split(" ")
         if len(fields) < 3:
             continue
-        point = fields[1].replace("\\040", " ").replace("\\011", "\t")
+        # Spaces, tabs, line ends and backslashes stand there as octal numbers.
+        point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[1])
         if len(point) >= best and path.is_relative_to(point):
             best, found = len(point), fields[2]
     return found if found in _NETWORK else None

@@ -22,6 +22,7 @@ class SqliteSettings:
         reanalyse_at_most: so many items are analysed anew at open when the analysis has changed.
         vector_memory_mb: memory for the vectors of larger partitions; the least recently used are dropped above it.
         network: whether a file on a network file system may be opened.
+        inspect: look only: nothing is created, changed or brought to a newer version; for ``powerctx doctor``.
     """
 
     synchronous: str = attrs.field(default="NORMAL", validator=attrs.validators.in_(("NORMAL", "FULL")))
@@ -30,6 +31,7 @@ class SqliteSettings:
     reanalyse_at_most: int = attrs.field(default=20_000)
     vector_memory_mb: int = attrs.field(default=256)
     network: bool = False
+    inspect: bool = False
 
     @busy_timeout_ms.validator
     def _check_timeout(self, _: attrs.Attribute[int], value: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from powerctx_core.errors import StoreUnavailable
 from powerctx_core.ports import StoreStatus
+from powerctx_core.types import Deadline
 from powerctx_sqlalchemy import RelationalCatalogue
 from powerctx_sqlite.database import SqliteDatabase
 from powerctx_sqlite.health import status
@@ -35,6 +36,12 @@ class SqliteStore:
     def status(self) -> StoreStatus:
         """Describe location, schema and health; never raises."""
         return status(self._database)
+
+    def check(self, deadline: Deadline) -> StoreStatus:
+        """Do as :meth:`status`, and read all that is stored, as far as *deadline* lets; for ``powerctx doctor``."""
+        from powerctx_sqlite.examination import examined
+
+        return examined(self._database, deadline)
 
     def close(self) -> None:
         """Release the file; idempotent."""

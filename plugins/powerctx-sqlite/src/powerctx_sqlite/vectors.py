@@ -149,7 +149,7 @@ class SqliteVectorIndex:
         if not isinstance(snapshot, RelationalSnapshot):
             return [[] for _ in requests]
         rows = snapshot.rows([request.partition for request in requests])
-        with self._database.told("search by vectors"):
+        with self._database.understood("search by vectors"):
             return [
                 [] if row is None or row.items == 0 or request.k < 1 else self._nearest(snapshot, row, vector, request)
                 for request, vector, row in zip(requests, vectors, rows, strict=True)
@@ -160,7 +160,7 @@ class SqliteVectorIndex:
         values = self._query(vector)
         if not keys or not isinstance(snapshot, RelationalSnapshot):
             return {}
-        with self._database.told("read vectors"):
+        with self._database.understood("read vectors"):
             found = dict(self._rescored(snapshot.connection, list(keys), values, len(keys)))
         return {key: found[key] for key in keys if key in found}
 
@@ -270,7 +270,7 @@ class SqliteVectorIndex:
 
     @contextmanager
     def _reading(self, doing: str) -> Iterator[sa.Connection | None]:
-        with self._database.reading(Deadline()) as connection, self._database.told(doing):
+        with self._database.reading(Deadline()) as connection, self._database.understood(doing):
             yield connection
 
 

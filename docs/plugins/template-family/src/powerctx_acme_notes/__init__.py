@@ -1,0 +1,1 @@
+"""A family for powerctx: the notes of a JSON file."""

@@ -1,0 +1,18 @@
+"""Settings of the family, ``[parts.notes]``."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["NotesSettings"]
+
+
+@attrs.frozen(kw_only=True)
+class NotesSettings:
+    """Where the notes are.
+
+    Attributes:
+        file: the JSON file.
+    """
+
+    file: str = "notes.json"

@@ -1,0 +1,3 @@
+"""Loads the conformance kit."""
+
+pytest_plugins = ["powerctx_core.testing.plugin"]

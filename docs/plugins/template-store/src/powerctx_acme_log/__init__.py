@@ -1,0 +1,1 @@
+"""A store for powerctx: one append-only file."""

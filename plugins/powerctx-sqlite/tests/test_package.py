@@ -1,0 +1,9 @@
+"""The package under the contract of plugin packages."""
+
+from __future__ import annotations
+
+from powerctx_core.testing import PluginContract
+
+
+class TestSqlitePackage(PluginContract):
+    distribution = "powerctx-sqlite"

@@ -1,0 +1,108 @@
+"""What a call tells of itself: outcome and diagnostics.  Pure."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from powerctx_core.assemble.budget import utf8_bytes
+from powerctx_core.assemble.fit import Plan
+from powerctx_core.recall.checks import MODES
+from powerctx_core.recall.embedding import QueryEmbeddings
+from powerctx_core.recall.fetch import Fetched, Group
+from powerctx_core.recall.policy import RecallPolicy
+from powerctx_core.requests import Diagnostics, PreparedContext, SelectedItem
+from powerctx_core.types import Hit, QueryTerms
+
+__all__ = ["Recalled", "diagnostics", "empty_outcome", "prepared"]
+
+
+@attrs.frozen(kw_only=True)
+class Recalled:
+    """What one round of recall gave, before any budget."""
+
+    policy: RecallPolicy
+    query: QueryTerms
+    fetched: Fetched
+    hits: list[Hit]
+    embeddings: QueryEmbeddings
+
+    @property
+    def groups(self) -> list[Group]:
+        """Everything that has arrived, in the order of families and scopes."""
+        return [group for groups in self.fetched.groups.values() for group in groups]
+
+
+def empty_outcome(recall: Recalled) -> str:
+    """Return why nothing is delivered: not in time, failed, nothing stored, nothing matched, nothing good enough."""
+    if recall.fetched.late:
+        return "deadline"
+    if recall.fetched.failed:
+        return "source_error"
+    if any(group.matched for group in recall.groups):
+        return "below_threshold"
+    if all(group.items == 0 for group in recall.groups):
+        return "no_content"
+    return "no_match"
+
+
+def _modes(fetched: Fetched) -> Mapping[str, str]:
+    """Return what ran for each family: the strongest mode over its scopes."""
+    return {
+        family: max((group.mode for group in groups), key=MODES.index)
+        for family, groups in fetched.groups.items()
+        if groups
+    }
+
+
+def diagnostics(recall: Recalled, outcome: str, found: Plan | None = None, late: Iterable[str] = ()) -> Diagnostics:
+    """Return what is told of the call; *late* is what else was not ready in time."""
+    fetched = recall.fetched
+    late = tuple(sorted({*fetched.late, *late}))
+    items: tuple[SelectedItem, ...] = ()
+    if found is not None:
+        items = tuple(
+            SelectedItem(address=entry.candidate.address, rendered_bytes=utf8_bytes(entry.piece), truncated=entry.cut)
+            for entry in found.entries
+        )
+    return Diagnostics(
+        outcome=outcome,
+        request_id=uuid.uuid4().hex,
+        policy=recall.policy.policy_id,
+        partial=bool(late or fetched.failed),
+        late=late,
+        failed=tuple(fetched.failed.items()),
+        fallback=recall.embeddings.fallback,
+        embeddings=recall.embeddings.made,
+        modes=tuple(_modes(fetched).items()),
+        counts=tuple(group.counts for group in recall.groups),
+        terms_used=len({term for group in recall.groups for term in group.terms}),
+        terms_total=recall.query.total,
+        omitted=tuple(found.omitted.items()) if found is not None else (),
+        items=items,
+    )
+
+
+def prepared(found: Plan | None, recall: Recalled, renderer: str) -> PreparedContext:
+    """Return the answer of ``prepare``; without a plan the renderer of that name was late."""
+    text = None if found is None else found.text
+    if text is not None:
+        return PreparedContext(
+            status="ready",
+            content=text,
+            content_bytes=utf8_bytes(text),
+            diagnostics=diagnostics(recall, "delivered", found),
+        )
+    late = []
+    if found is None:
+        outcome = "deadline"
+        late = [f"renderer:{renderer}"]
+    elif any(reason in found.omitted for reason in ("below_min_bytes", "no_fitting_truncation")):
+        outcome = "budget"
+    else:
+        outcome = empty_outcome(recall)
+    return PreparedContext(
+        status="empty", content=None, content_bytes=0, diagnostics=diagnostics(recall, outcome, found, late)
+    )

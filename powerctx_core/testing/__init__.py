@@ -1,0 +1,55 @@
+"""The conformance kit: what every plugin must hold to, as tests that its author runs.
+
+In ``conftest.py``::
+
+    pytest_plugins = ["powerctx_core.testing.plugin"]
+
+and in a test module a subclass of a contract that says how to reach the part under test::
+
+    class TestAcmeCatalogue(CatalogueContract):
+        lacks = {Capability.MULTI_PROCESS: not_yet("one process at a time until 2.0")}
+
+        @pytest.fixture
+        def store_url(self, tmp_path):
+            return f"acme:///{tmp_path}/store"
+
+A contract's tests are inherited, never overridden.  What a part cannot do is declared in *lacks*, a test that fails for
+a known reason is named in *waivers*; both are printed at the end of the run.
+
+Needs ``powerctx-core[testing]``.  Data is seeded, nothing touches the network.
+"""
+
+import pytest
+
+pytest.register_assert_rewrite(
+    "powerctx_core.testing.contracts", "powerctx_core.testing.database", "powerctx_core.testing.vector_words"
+)
+
+from powerctx_core.testing.contract import Contract, Lack, cannot, not_yet  # noqa: E402 - after the line above
+from powerctx_core.testing.contracts.catalogue import CatalogueContract  # noqa: E402
+from powerctx_core.testing.contracts.embedder import EmbedderContract  # noqa: E402
+from powerctx_core.testing.contracts.family import FamilyContract  # noqa: E402
+from powerctx_core.testing.contracts.hostile import HostileContract  # noqa: E402
+from powerctx_core.testing.contracts.lexical import LexicalContract  # noqa: E402
+from powerctx_core.testing.contracts.package import PluginContract  # noqa: E402
+from powerctx_core.testing.contracts.reference import ReferenceContract  # noqa: E402
+from powerctx_core.testing.contracts.statistics import StatisticsContract  # noqa: E402
+from powerctx_core.testing.contracts.tokens import TokenEstimatorContract  # noqa: E402
+from powerctx_core.testing.contracts.vectors import VectorIndexContract  # noqa: E402
+
+__all__ = [
+    "CatalogueContract",
+    "Contract",
+    "EmbedderContract",
+    "FamilyContract",
+    "HostileContract",
+    "Lack",
+    "LexicalContract",
+    "PluginContract",
+    "ReferenceContract",
+    "StatisticsContract",
+    "TokenEstimatorContract",
+    "VectorIndexContract",
+    "cannot",
+    "not_yet",
+]

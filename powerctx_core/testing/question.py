@@ -1,0 +1,164 @@
+"""Asks a family as the engine does, and says what an answer holds; the language of the contract of families."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import attrs
+
+from powerctx_core.context import Context
+from powerctx_core.hookspecs import hookimpl
+from powerctx_core.ports import Call, EmbedRequest, Family, RetrievalRequest
+from powerctx_core.records import FamilySpec
+from powerctx_core.text.terms import analyse_query
+from powerctx_core.types import Deadline, Filters, Item, Partition, Pool, RawCandidate
+
+__all__ = ["BOTH", "Beside", "Question", "filters_for", "names", "spoil", "told", "values", "words"]
+
+BOTH: Mapping[str, float] = {"fts": 1.0, "vector": 0.5}
+
+
+class Beside:
+    """A plugin with a family of its own, kept in the store, that must not notice the one under test."""
+
+    @hookimpl
+    def powerctx_families(self) -> Iterator[FamilySpec]:
+        """Offer the family."""
+        yield FamilySpec(
+            name="kit-beside", factory="powerctx_core.families:StoredFamily", about="beside the one under test"
+        )
+
+
+class Question:
+    """Asks the family under test as the engine does, one scope at a time.
+
+    Attributes:
+        items: what the family holds.
+    """
+
+    def __init__(self, ctx: Context, name: str, items: Sequence[Item]) -> None:
+        self.ctx = ctx
+        self.items = items
+        self.spec: FamilySpec = ctx.host.spec("powerctx_families", name)
+        self.family: Family = ctx.host.part("powerctx_families", name)
+        self.scope = items[0].scope_id
+        self.scopes = tuple(dict.fromkeys(item.scope_id for item in items))
+
+    def request(self, query: str, scope: str | None = None, *, k: int = 64, **fields: Any) -> RetrievalRequest:
+        """Make a request."""
+        partition = Partition(self.scope if scope is None else scope, self.spec.name)
+        return RetrievalRequest(query=query, terms=analyse_query(query), partition=partition, k=k, **fields)
+
+    def answer(
+        self,
+        request: RetrievalRequest,
+        *,
+        deadline: Deadline = Deadline(),
+        offer: Callable[[Pool], None] = lambda _: None,
+    ) -> Pool:
+        """Return what the family answers."""
+        with self.ctx.store.catalogue.snapshot(deadline) as snapshot:
+            return self.family.retrieve(request, self.call(snapshot, deadline=deadline, offer=offer))
+
+    def call(self, snapshot: Any, **fields: Any) -> Call:
+        """Make a call over *snapshot*, with vectors where store and embedder have them."""
+        embedder = self.ctx.embedding.ready
+        if embedder is None or self.ctx.store.vectors is None:
+            return Call(catalogue=snapshot, **fields)
+
+        def embed(text: str) -> bytes | None:
+            vector = embedder.embed(EmbedRequest(texts=(text,), purpose="query"))[0]
+            return vector if any(vector) else None  # zeros: no word of it is known
+
+        return Call(catalogue=snapshot, vectors=self.ctx.store.vectors, embed=embed, profile=embedder.profile, **fields)
+
+    def pool(self, query: str, scope: str | None = None, **fields: Any) -> Pool:
+        """Return the pool for a query."""
+        return self.answer(self.request(query, scope, **fields))
+
+    def all(self, scope: str | None = None) -> str:
+        """Return a query that holds a few words of everything in a scope."""
+        scope = self.scope if scope is None else scope
+        return " ".join(item.text[:60] for item in self.items if item.scope_id == scope)[:8000]
+
+    def every(self) -> Iterator[tuple[RetrievalRequest, Pool]]:
+        """Give request and pool of the words of every item, and of all items of each scope."""
+        asked = [(words(item), item.scope_id) for item in self.items]
+        for query, scope in [*asked, *((self.all(scope), scope) for scope in self.scopes)]:
+            request = self.request(query, scope, weights=BOTH)
+            yield request, self.answer(request)
+
+    def body(self, candidate: RawCandidate) -> str | None:
+        """Return the whole body of a member, or ``None`` when nothing tells it."""
+        if len(candidate.head.encode()) == candidate.body_bytes:
+            return candidate.head
+        address = candidate.address
+        same = [
+            item for item in self.items if (item.scope_id, item.artifact_id) == (address.scope_id, address.artifact_id)
+        ]
+        return same[0].text if same else None
+
+    def changes(self) -> int:
+        """Return the store's change counter."""
+        with self.ctx.store.catalogue.snapshot(Deadline()) as snapshot:
+            return snapshot.changes()
+
+
+def words(item: Item) -> str:
+    """Return a query that an item answers."""
+    return item.text[:120]
+
+
+def names(pool: Pool, channel: str | None = None) -> set[str]:
+    """Return the artifact ids of a channel, or of all members."""
+    keys = pool.candidates if channel is None else pool.channels.get(channel, ())
+    return {pool.candidates[key].address.artifact_id for key in keys}
+
+
+def told(pool: Pool) -> tuple[Any, ...]:
+    """Return a copy of all that an answer says, by address: keys are the family's own."""
+    address = {key: candidate.address.uri for key, candidate in pool.candidates.items()}
+    return (
+        {name: [address[key] for key in keys] for name, keys in pool.channels.items()},
+        {address[key]: copy.deepcopy(values(candidate)) for key, candidate in pool.candidates.items()},
+        {address[key]: {address[by] for by in brought} for key, brought in pool.neighbours.items()},
+        (pool.statistics.items, pool.statistics.mean_length, dict(pool.statistics.document_frequency)),
+        (pool.family, pool.scope_id, pool.mode, pool.terms, pool.query_vector, pool.late),
+    )
+
+
+def spoil(pool: Pool) -> None:
+    """Empty everything in an answer that can be changed."""
+    mappings: list[Any] = [pool.statistics.document_frequency, pool.neighbours]
+    for candidate in pool.candidates.values():
+        mappings += [candidate.matched, candidate.evidence]
+        mappings += [value for value in candidate.metadata.values() if isinstance(value, MutableMapping | list)]
+        mappings.append(candidate.metadata)
+    for mapping in [*mappings, pool.channels, pool.candidates]:
+        if isinstance(mapping, MutableMapping | list):
+            mapping.clear()
+
+
+def values(value: Any) -> dict[str, Any]:
+    """Return the fields of a frozen value, mappings copied."""
+    fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
+    return {name: dict(each) if isinstance(each, Mapping) else each for name, each in fields.items()}
+
+
+def filters_for(field: str, members: Collection[RawCandidate]) -> Iterable[Filters]:
+    """Return filters that members of a pool tell apart, and one that none passes."""
+    if field == "tags":
+        tags = sorted({tag for member in members for tag in member.tags})
+        return [Filters(tags=(tag,)) for tag in (*tags, "nobody-has-this")]
+    if field == "category":
+        categories = sorted({member.category for member in members if member.category is not None})
+        return [Filters(category=category) for category in (*categories, "nobody-has-this")]
+    kind = field if field in ("event", "created") else "updated"
+    names = {"event": "event_time", "created": "created_at", "updated": "updated_at"}
+    times = sorted(time for member in members if (time := getattr(member, names[kind])) is not None)
+    middle = times[len(times) // 2] if times else None
+    if field == "until":
+        return [Filters(until=middle)]
+    return [Filters(since=middle, time_field=kind)] if middle is not None else []

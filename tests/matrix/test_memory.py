@@ -1,0 +1,22 @@
+"""The in-memory reference holds to every contract of a store."""
+
+import pytest
+
+from powerctx_core.ports import Capability
+from powerctx_core.testing import CatalogueContract, cannot
+
+
+class TestMemoryCatalogue(CatalogueContract):
+    """``memory://``."""
+
+    plugins = ()
+    lacks = {
+        Capability.DURABLE: cannot("lives in the memory of one process"),
+        Capability.MULTI_PROCESS: cannot("lives in the memory of one process"),
+        Capability.REMOTE: cannot("lives in the memory of one process"),
+    }
+
+    @pytest.fixture
+    def store_url(self):
+        """Give a store that nobody else has."""
+        return "memory://"

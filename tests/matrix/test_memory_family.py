@@ -1,0 +1,16 @@
+"""Core's own family under the contract of families, on the store in memory."""
+
+from __future__ import annotations
+
+from powerctx_core.testing import FamilyContract
+
+
+class TestMemoryFamily(FamilyContract):
+    family_name = "memory"
+    plugins = ()
+
+
+class TestMemoryFamilyByWords(FamilyContract):
+    family_name = "memory"
+    plugins = ()
+    embedder = None

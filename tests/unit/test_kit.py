@@ -1,0 +1,195 @@
+"""The conformance kit's own rules: no overriding, declared lacks, reasoned waivers, a printed profile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+pytest.importorskip("hypothesis", reason="the kit needs powerctx-core[testing]")
+
+from powerctx_core.ports import Capability
+from powerctx_core.testing import CatalogueContract, Lack, cannot, not_yet
+
+STORE = """
+import pytest
+from powerctx_core.ports import Capability
+from powerctx_core.testing import CatalogueContract, cannot, not_yet
+from powerctx_core.testing.contracts.revisions import RevisionContract
+
+class TestStore(RevisionContract):
+    plugins = ()
+    lacks = {
+        Capability.DURABLE: cannot("lives in memory"),
+        Capability.MULTI_PROCESS: not_yet("until 2.0"),
+        Capability.REMOTE: cannot("is at home"),
+    }
+    waivers = {}
+
+    @pytest.fixture
+    def store_url(self):
+        return "memory://"
+"""
+WAIVED = STORE.replace("waivers = {}", 'waivers = {"test_retire": "retires late"}')
+FORGETS = """
+
+from powerctx_core.memory_store import MemorySnapshot
+
+MemorySnapshot.latest = lambda snapshot, *name: (snapshot.history(*name) or (None,))[-1]
+"""
+
+
+def run(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a test module of an author in a process of its own."""
+    (folder / "test_author.py").write_text(dedent(source), encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "powerctx_core.testing.plugin", "-p", "no:cacheprovider", *options, "."],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
+def declared(**fields: object) -> type:
+    """Make an author's subclass."""
+    return type("TestAuthor", (CatalogueContract,), {"__module__": "author", **fields})
+
+
+@pytest.mark.parametrize("value", [lambda self: None, None], ids=["overridden", "deleted"])
+def test_no_overriding(value):
+    """A contract test is neither replaced nor removed; the error names it and says what to do."""
+    with pytest.raises(TypeError, match=r"TestAuthor overrides test_retire .* waivers = \{'test_retire': 'reason'\}"):
+        declared(test_retire=value)
+
+
+def test_no_overriding_beside():
+    """A class beside the contract cannot replace a test of it either."""
+
+    class Beside:
+        def test_retire(self):
+            """Do nothing."""
+
+    with pytest.raises(TypeError, match="overrides test_retire"):
+        type("TestAuthor", (Beside, CatalogueContract), {"__module__": "author"})
+
+
+def test_own_tests_are_welcome():
+    """An author's own tests and fixtures stand beside those of the contract."""
+    author = declared(test_of_my_own=lambda self: None, store_url="acme://", _helper=1)
+
+    assert issubclass(author, CatalogueContract)
+
+
+def test_unknown_waiver():
+    """A waiver names a test that the contract has."""
+    with pytest.raises(TypeError, match="waives test_nothing_of_the_kind, which the contract does not have; remove it"):
+        declared(waivers={"test_nothing_of_the_kind": "why not"})
+
+
+@pytest.mark.parametrize("reason", ["", " \n"])
+def test_waiver_without_reason(reason):
+    """A waiver says why."""
+    with pytest.raises(TypeError, match="waives test_retire without a reason"):
+        declared(waivers={"test_retire": reason})
+
+
+def test_lack_without_reason():
+    """A lack says why, and whether it is for good."""
+    with pytest.raises(ValueError, match="reason"):
+        cannot("")
+    with pytest.raises(TypeError, match=r"lacks: durable is not given as not_yet\('why'\) or cannot\('why'\)"):
+        declared(lacks={Capability.DURABLE: "later"})
+
+    assert [Lack("not-yet", "later"), Lack("cannot", "never")] == [not_yet("later"), cannot("never")]
+
+
+def test_no_two_tests_of_one_name():
+    """Of two contracts with a test of one name one would hide the other, so they cannot be joined."""
+    kit = "powerctx_core.testing.contracts.made"
+    one = type("OneContract", (CatalogueContract,), {"__module__": kit, "test_made": lambda self: None})
+    other = type("OtherContract", (CatalogueContract,), {"__module__": kit, "test_made": lambda self: None})
+
+    with pytest.raises(TypeError, match="inherits test_made from OneContract and OtherContract"):
+        type("TestBoth", (one, other), {"__module__": "author"})
+
+
+def test_honest_store(tmp_path):
+    """A part that holds to its contract passes, and its profile is printed."""
+    done = run(tmp_path, STORE)
+
+    assert done.returncode == 0, done.stdout
+    assert "TestStore: full lexical, vector, window, revisions, tags, transactions\n" in done.stdout
+    assert "  cannot durable: lives in memory\n  not-yet multi-process: until 2.0\n" in done.stdout
+
+
+def test_what_is_left_out_is_printed(tmp_path):
+    """Tests of what a part lacks are left out, and named in the profile."""
+    done = run(tmp_path, STORE.replace("(RevisionContract)", "(CatalogueContract)"), "-k", "test_says_what or durable")
+
+    assert done.returncode == 0, done.stdout
+    assert "  left out: " in done.stdout
+    assert "test_durable" in done.stdout
+
+
+def test_profile_under_xdist(tmp_path):
+    """So it is when the tests run in several processes, once."""
+    pytest.importorskip("xdist", reason="the profile crosses its processes")
+    source = WAIVED.replace("(RevisionContract)", "(CatalogueContract)") + FORGETS
+    done = run(tmp_path, source, "-n2", "-k", "test_says_what or test_retire or durable")
+
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("TestStore: full lexical") == 1
+    assert "  left out: " in done.stdout
+    assert "  waived test_retire: retires late\n" in done.stdout
+
+
+def test_waived_test_that_fails(tmp_path):
+    """A waived test that fails fails nothing, and is named with its reason in the profile."""
+    done = run(tmp_path, WAIVED + FORGETS, "-k", "test_says_what or test_retire")
+
+    assert done.returncode == 0, done.stdout
+    assert "1 xfailed" in done.stdout
+    assert "  waived test_retire: retires late\n" in done.stdout
+
+
+def test_unused_waiver(tmp_path):
+    """A waived test that passes fails the run: the waiver has to go."""
+    done = run(tmp_path, WAIVED)
+
+    assert done.returncode == 1
+    assert "test_retire" in done.stdout
+    assert "XPASS(strict)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('        Capability.DURABLE: cannot("lives in memory"),\n', ""),
+        ("lacks = {", 'lacks = {Capability.TAGS: not_yet("soon"), '),
+    ],
+    ids=["missing", "too many"],
+)
+def test_lacks_agree_with_the_record(tmp_path, old, new):
+    """What is declared to be lacking is what the record does not promise, no more, no less; the profile comes anyway."""
+    assert old in STORE
+    done = run(tmp_path, STORE.replace(old, new), "-k", "test_says_what_it_can")
+
+    assert done.returncode == 1
+    assert "test_says_what_it_can" in done.stdout
+    assert "TestStore: full lexical" in done.stdout
+
+
+def test_fixture_is_missing(tmp_path):
+    """Who forgets the fixture is told its name."""
+    done = run(tmp_path, STORE.replace("def store_url", "def store_uri"), "-k", "test_says_what_it_can")
+
+    assert done.returncode == 1
+    assert "TestStore needs a fixture store_url that returns a fresh store's URL" in done.stdout
