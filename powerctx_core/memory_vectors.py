@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from powerctx_core.ports import NearestRequest, Snapshot, Unembedded
 from powerctx_core.types import EmbeddingProfile, Key, Partition
-from powerctx_core.vectors import check_profile, check_vector, embedding_text, text_hash, unattached
+from powerctx_core.vectors import check_profile, check_vector, embedding_text, half_precision, text_hash, unattached
 
 if TYPE_CHECKING:
     from powerctx_core.memory_state import Draft, Row, Shelf
@@ -33,7 +33,10 @@ class MemoryVectors:
         self._profile = profile
 
     def upsert(self, vectors: Mapping[Key, bytes]) -> int:
-        """Store vectors of current revisions; all of them or, on any error, none."""
+        """Store vectors of current revisions; all of them or, on any error, none.
+
+        They are kept in half precision, as in a file: the same items give the same answers in both.
+        """
         dimensions = self._attached().dimensions
         for vector in vectors.values():
             check_vector(vector, dimensions)
@@ -45,7 +48,7 @@ class MemoryVectors:
                 if shelf is None:
                     continue
                 row = shelf.current[key]
-                draft.shelf(row.item.scope_id, row.item.family).vectors[key] = vector
+                draft.shelf(row.item.scope_id, row.item.family).vectors[key] = half_precision(vector)
                 self._texts.setdefault(text_hash(_text(row)), set()).add(key)
                 taken += 1
             return taken

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 
 from powerctx_core.errors import CapabilityError, InvalidRequest
 from powerctx_core.types import EmbeddingProfile
 
-__all__ = ["check_profile", "check_vector", "embedding_text", "text_hash", "unattached"]
+__all__ = ["check_profile", "check_vector", "embedding_text", "half_precision", "text_hash", "unattached"]
 
 _TOLERANCE = 2e-3
 """Of the squared length; float16 keeps it within a tenth of that."""
@@ -44,6 +45,13 @@ def check_vector(vector: object, dimensions: int) -> None:
     # NaN and infinity fail this comparison too.
     if not abs(length - 1.0) <= _TOLERANCE:
         raise InvalidRequest(f"A vector must have unit length; its square is {length:g}.", field="vector")
+
+
+def half_precision(vector: bytes) -> bytes:
+    """Return a vector of float32 values with each rounded to the nearest float16, as stores keep them."""
+    values = memoryview(vector).cast("f")
+    halves = struct.unpack(f"<{len(values)}e", struct.pack(f"<{len(values)}e", *values))
+    return struct.pack(f"<{len(values)}f", *halves)
 
 
 def check_profile(fingerprint: str, dimensions: int, count: int, profile: EmbeddingProfile) -> None:

@@ -218,8 +218,9 @@ class Fetch:
                         return
                     self._scope(source, request, parts, snapshot, arrival)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - kept, and raised by whoever waits
-            # What was told to stop, and says that it did, has not failed.
-            if isinstance(error, StoreError | TimeoutError) and self.limits.native.passed:
+            # What was told to stop, and says that it did, has not failed; what fails when nobody waits is late.
+            stopped = isinstance(error, StoreError | TimeoutError) and self.limits.native.passed
+            if stopped or self.limits.retrieval.passed:
                 return
             arrival.reason = "invalid" if isinstance(error, PoolInvariantError) else type(error).__name__
             arrival.error = self.explained(source.spec, error)

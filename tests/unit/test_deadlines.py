@@ -405,6 +405,27 @@ def test_an_error_of_a_family_that_nobody_waits_for_is_late() -> None:
     assert (("slow",), ()) == (prepared.diagnostics.late, prepared.diagnostics.failed)
 
 
+def test_a_caller_that_wakes_up_late_sees_no_error_of_afterwards() -> None:
+    """What fails after the wait should have ended is late, also when a busy machine has made the wait longer."""
+
+    def failing(request: Any, call: Any) -> None:
+        threading.Event().wait(call.deadline.remaining() + SHORT_MS / 1000)
+        raise RuntimeError("boom")
+
+    class Sleepy(Lanes):
+        def ask(self, lane: str, job: Any, patience: float | None = 0.0) -> Any:
+            future = super().ask(lane, job, patience)
+            if lane == "slow":
+                wait([future], HANGS_S)
+            return future
+
+    with opened(Plugin(slow=failing), families=["memory", "slow"]) as context:
+        context._engine = attrs.evolve(context._engine, lanes=Sleepy("test"))
+        prepared = context.prepare("alpha", scope_id="s", deadline_ms=SHORT_MS)
+
+    assert (["memory"], ("slow",), ()) == (delivered(prepared), prepared.diagnostics.late, prepared.diagnostics.failed)
+
+
 @pytest.mark.parametrize("error", [StoreError("stopped"), TimeoutError()])
 def test_what_stops_at_the_deadline_is_late_and_has_not_failed(error: Exception) -> None:
     """A store or a client that gives up when it was told to is no failure."""

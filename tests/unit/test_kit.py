@@ -178,7 +178,7 @@ def test_unused_waiver(tmp_path):
     ids=["missing", "too many"],
 )
 def test_lacks_agree_with_the_record(tmp_path, old, new):
-    """What is declared to be lacking is what the record does not promise, no more, no less; the profile comes anyway."""
+    """What is declared to be lacking is what the record does not promise, no more, no less; a profile comes anyway."""
     assert old in STORE
     done = run(tmp_path, STORE.replace(old, new), "-k", "test_says_what_it_can")
 

@@ -115,10 +115,6 @@ class FamilyContract(Contract):
         """Give somebody who asks the family."""
         return Question(ctx, self.family_name, items)
 
-    def test_identity(self, ask: Question) -> None:
-        """Its identity fields do not take the names that every citation has."""
-        assert set(ask.spec.identity) & {"ref", "title", "cut", "text"} == set()
-
     def test_pool(self, ask: Question) -> None:
         """A pool answers its request: partition, details of every member, known channels, declared evidence."""
         for request, pool in ask.every():

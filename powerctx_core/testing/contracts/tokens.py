@@ -135,10 +135,6 @@ class TokenEstimatorContract(Contract):
             suppress_health_check=list(hypothesis.HealthCheck),
         )
 
-    def test_estimator_port(self, estimator: TokenEstimator) -> None:
-        """It has the method of its port."""
-        assert isinstance(estimator, TokenEstimator)
-
     def test_cost_is_a_number(self, estimator: TokenEstimator, examples: hypothesis.settings) -> None:
         """A price is a finite number from 0 up, whatever the text."""
 

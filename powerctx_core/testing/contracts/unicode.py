@@ -53,6 +53,12 @@ FIELDS = st.fixed_dictionaries(
 CORNERS: list[tuple[str, str, dict[str, Any]]] = [
     ("s", "a", {"text": "\x00", "title": "", "category": "", "thread": "", "meta": {"": "", "\x00": "\x00"}}),
     ("s", "a", {"text": "x", "meta": {"n": 2**70, "m": -(2**70), "f": 1e308, "g": 5e-324, "z": -0.0}}),
+    (
+        "s",
+        "a",
+        dict.fromkeys(("text", "title", "abstract", "overview", "category", "thread", "origin"), "".join(PIECES)),
+    ),
+    ("s", "a", {"text": "x", "meta": {piece: [piece] for piece in PIECES}}),
 ]
 KEPT = "category title tags created_at updated_at event_time thread position confidence layer origin kind".split()
 AWKWARD = ["", " ", " lead", "trail ", "\x00", "\n", "\ufeff"]

@@ -39,6 +39,8 @@ class VectorViewContract(VectorStoreContract):
             before = vectors.nearest(query, snapshot=snapshot)
             for change in (
                 lambda: vectors.add("e"),
+                lambda: vectors.fill({f"near {n}": seeded(n, near=query) for n in range(40)}),
+                lambda: vectors.nearest(query),  # whoever asks may make the index look at the newest state
                 lambda: vectors.put(vectors.item("a", "other")),
                 lambda: vectors.retire("b"),
                 lambda: vectors.purge("c"),
@@ -46,7 +48,7 @@ class VectorViewContract(VectorStoreContract):
                 vectors.index.clear,
             ):
                 change()
-                assert vectors.nearest(query, snapshot=snapshot) == before
+                assert vectors.nearest(query, 4, snapshot=snapshot) == before
                 asked = vectors.cosines(list(keys.values()), query, snapshot)
                 assert {vectors.names[key]: score for key, score in asked.items()} == dict(before)
         vectors.index.attach(PROFILE)

@@ -183,11 +183,16 @@ class SqliteVectorIndex:
                 return self._rescored(connection, allowed.tolist(), vector, k)
         held = self._residents().held(row.id, row.changes, lambda old: self._loaded(row, old))
         same = held.stamp == row.changes
-        # A state newer than the snapshot may lack places for what the snapshot does not hold.
-        keys, cosines = held.near(vector, k if same else 2 * k, allowed, removed=not same)
-        if same and cosines is not None:
-            return list(zip(keys.tolist(), cosines.tolist(), strict=True))
-        return self._rescored(connection, np.sort(keys).tolist(), vector, k)
+        wanted = k if same else 2 * k
+        while True:
+            keys, cosines = held.near(vector, wanted, allowed, removed=not same)
+            if same and cosines is not None:
+                return list(zip(keys.tolist(), cosines.tolist(), strict=True))
+            found = self._rescored(connection, np.sort(keys).tolist(), vector, k)
+            # In a state newer than the snapshot, what the snapshot does not hold may have taken the places.
+            if same or len(found) == k or len(keys) < wanted:
+                return found
+            wanted *= 4
 
     def _allowed(self, connection: sa.Connection, row: PartitionRow, filters: Filters) -> Array:
         """Return the keys of the partition that pass the filters; those of the last few filters are remembered."""
