@@ -93,22 +93,21 @@ def minimums(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=False)
 def wheels(session: nox.Session) -> None:
-    """Build every package, install the wheels and run demo and tests away from the tree."""
+    """Build every package, install the wheels, and run demo and conformance kit away from the tree."""
     session.install("uv")
     with tempfile.TemporaryDirectory() as folder:
         dist, away = Path(folder, "dist"), Path(folder, "away")
         session.run("uv", "build", "--all-packages", "--out-dir", str(dist))
-        for source in [*(package / "tests" for package in packages()), ROOT / "conftest.py", ROOT / "pyproject.toml"]:
-            target = away / source.relative_to(ROOT)
-            if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-            elif source.is_file():
-                shutil.copy(source, target)
+        tested = [ROOT / "tests" / "matrix", *(package / "tests" for package in packages()[1:])]
+        for source in [path for path in tested if path.is_dir()]:
+            shutil.copytree(source, away / source.relative_to(ROOT), ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("conftest.py", "pyproject.toml"):
+            shutil.copy(ROOT / name, away)
         built = [f"{path}[cli]" if path.name.startswith("powerctx_core-") else str(path) for path in dist.glob("*.whl")]
         with session.chdir(away):
             session.install(*built, *nox.project.dependency_groups(PYPROJECT, "test"))
             session.run("powerctx", "demo")
-            session.run("pytest", *session.posargs)
+            session.run("pytest", "-m", "conformance", "tests", "plugins", "contrib", *session.posargs)
 
 
 @nox.session
