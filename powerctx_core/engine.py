@@ -27,7 +27,7 @@ from powerctx_core.errors import (
     StoreError,
 )
 from powerctx_core.host import Host
-from powerctx_core.ports import RetrievalRequest, Selection, Store
+from powerctx_core.ports import RetrievalRequest, Selection, Store, TokenEstimator
 from powerctx_core.recall.embedding import QueryEmbeddings, serves
 from powerctx_core.recall.fetch import Fetch, Fetched, Limits, Source
 from powerctx_core.recall.fusion import deal, interleave, merge
@@ -165,7 +165,10 @@ class Engine:
         renderer = self.host.part("powerctx_renderers", request.renderer)
         estimator = None
         if request.max_tokens is not None:
-            estimator = self.host.part("powerctx_token_estimators", self.settings.tokens.estimator)
+            name = self.settings.tokens.estimator
+            part = self.host.part("powerctx_token_estimators", name)
+            provider = self.host.provider("powerctx_token_estimators", name)
+            estimator = _Estimator(f"token estimator {name!r} of {provider}", part, secrets(self.settings, name))
         try:
             return plan(candidates, budget, meters(budget, estimator), renderer, Selection(scope_id=request.scope_id))
         except PlanInvariantError as error:
@@ -216,6 +219,7 @@ class Engine:
             vectors=None if embeddings.profile is None else self.store.vectors,
             embeddings=embeddings,
             explained=self._explained,
+            misruled=self._misruled,
             degrade=(request.on_family_error or self.settings.recall.on_family_error) == "degrade",
         )
         sources = []
@@ -270,6 +274,16 @@ class Engine:
             "leave it out with families=… or ask its author."
         )
 
+    def _misruled(self, spec: FamilySpec, error: BaseException) -> PowerctxError:
+        """Return the error to raise for what the admission rule of a family raised."""
+        provider = self.host.provider("powerctx_admissions", spec.admission)
+        if isinstance(error, PoolInvariantError):
+            return PluginError(f"{provider}: admission rule {spec.admission!r}: {error}")
+        return PluginError(
+            f"admission rule {spec.admission!r} of {provider} failed for the family {spec.name!r}: "
+            f"{_said(error, secrets(self.settings, spec.admission))}; ask its author."
+        )
+
     def _embeddings(self, query: str, search_type: str, limits: Limits) -> QueryEmbeddings:
         """Begin to embed the query, when vectors are wanted, there is an embedder, and it serves the query."""
         embedder = self.embedding.ready
@@ -318,6 +332,29 @@ def _ordered(policy: RecallPolicy, sources: Sequence[Source], fetched: Fetched) 
     if policy.interleaved:
         return interleave(by_family)
     return merge(group for groups in by_family.values() for group in groups)
+
+
+@attrs.frozen
+class _Estimator:
+    """A token estimator whose failures bear its name."""
+
+    title: str
+    part: TokenEstimator
+    hidden: Iterable[str]
+
+    def cost(self, text: str) -> float:
+        """Return what the part says.
+
+        Raises:
+            PluginError: it failed.
+        """
+        try:
+            return self.part.cost(text)
+        except (Exception, SystemExit) as error:
+            raise PluginError(
+                f"The {self.title} failed: {_said(error, self.hidden)}; set tokens.estimator to another one or ask its "
+                "author."
+            ) from error
 
 
 def _said(error: BaseException, hidden: Iterable[str]) -> str:

@@ -41,7 +41,7 @@ from powerctx_core.errors import (
 )
 from powerctx_core.offers import NOUNS, PACKAGES, PART_PACKAGES, Offer, broken, clash
 from powerctx_core.ports import Store
-from powerctx_core.records import StoreSpec
+from powerctx_core.records import FamilySpec, StoreSpec
 from powerctx_core.vetting import OWN_NAME, check_part
 
 __all__ = ["Host", "PluginStatus"]
@@ -287,6 +287,12 @@ class Host:
                     part = Offer(hook, record, plugin)
                     self._factory(part)
                     self._settings(part)
+                    if isinstance(record, FamilySpec) and record.admission not in self.names("powerctx_admissions"):
+                        known = ", ".join(self.names("powerctx_admissions"))
+                        raise PluginError(
+                            f"The {part} names the admission rule {record.admission!r}, which is not installed; "
+                            f"installed: {known}."
+                        )
             for what, parts in self._clashes:
                 if any(part.owner is plugin for part in parts):
                     raise PluginError(clash(what, parts))

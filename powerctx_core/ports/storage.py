@@ -61,7 +61,7 @@ class LexicalRequest:
     """Members of *partition* that hold at least one of the terms.
 
     Attributes:
-        query: analysed query; a store uses at most the 64 rarest of its terms (``powerctx_core.text.rarest``).
+        query: analysed query; a store uses at most the 64 rarest of its terms (``powerctx_core.text.terms.rarest``).
         k: a store may return fewer than all members only when more than *k* match; it then returns at least the *k*
             that its engine ranks best.
     """

@@ -41,7 +41,8 @@ def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str
 
     Raises:
         PoolInvariantError: it is no pool, answers for another partition, has more members than were asked for, names
-            one twice, without details or of another partition, or gives evidence that the family does not declare.
+            one twice, without details, of another partition or outside the filters, or gives evidence that the family
+            does not declare.
     """
     partition = request.partition
     if not isinstance(pool, Pool):
@@ -63,6 +64,8 @@ def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str
             )
     for candidate in pool.candidates.values():
         _check_member(candidate, partition, identity)
+    if request.filters and not all(accepts(request.filters, candidate) for candidate in pool.candidates.values()):
+        raise PoolInvariantError(f"family {partition.family!r}: a member does not pass the request's filters.")
     return pool
 
 

@@ -15,7 +15,7 @@ from typing import Protocol, Self
 
 import attrs
 
-from powerctx_core.errors import PoolInvariantError, PowerctxError, StoreError
+from powerctx_core.errors import PluginError, PoolInvariantError, PowerctxError, StoreError
 from powerctx_core.ports import AdmissionRule, Call, Family, RetrievalRequest, Snapshot, VectorIndex
 from powerctx_core.recall.checks import check_admission, check_pool
 from powerctx_core.recall.embedding import QueryEmbeddings
@@ -141,6 +141,7 @@ class Fetch:
 
     Attributes:
         explained: returns the error to raise for what a family raised; it names the plugin.
+        misruled: does the same for its admission rule.
         degrade: go on without a family that fails, instead of raising its error.
     """
 
@@ -150,6 +151,7 @@ class Fetch:
     vectors: VectorIndex | None
     embeddings: QueryEmbeddings
     explained: Callable[[FamilySpec, BaseException], PowerctxError]
+    misruled: Callable[[FamilySpec, BaseException], PowerctxError]
     degrade: bool
 
     def __call__(self, sources: Sequence[Source], workers: Waiting) -> Fetched:
@@ -222,7 +224,8 @@ class Fetch:
             stopped = isinstance(error, StoreError | TimeoutError) and self.limits.native.passed
             if stopped or self.limits.retrieval.passed:
                 return
-            arrival.reason = "invalid" if isinstance(error, PoolInvariantError) else type(error).__name__
+            root = error.__cause__ if isinstance(error, PluginError) and error.__cause__ is not None else error
+            arrival.reason = "invalid" if isinstance(root, PoolInvariantError) else type(root).__name__
             arrival.error = self.explained(source.spec, error)
             if arrival.error is not error:
                 arrival.error.__cause__ = error
@@ -267,8 +270,11 @@ class Fetch:
         if inspect.iscoroutine(returned):
             returned.close()
         pool = check_pool(returned, request, source.spec.identity)
-        admission = rule.admit(pool, request.terms, self.policy.floor)
-        check_admission(pool, admission)
+        try:
+            admission = rule.admit(pool, request.terms, self.policy.floor)
+            check_admission(pool, admission)
+        except (Exception, SystemExit) as error:
+            raise self.misruled(source.spec, error) from error
         hits = fuse(pool, admission, self.policy, weights=request.weights, query=request.terms)
         return Group(
             counts=admission.counts,

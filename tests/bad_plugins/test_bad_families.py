@@ -205,7 +205,7 @@ def test_a_family_that_miscounts(site: Any, counts: str) -> None:
     with powerctx.open("memory://", plugins=("bad", "good"), settings={"recall": recall}) as context:
         items = [("memory", "alpha of the memory"), ("bad", "alpha of the bad one")]
         context.put([Item(scope_id="s", family=family, text=text) for family, text in items])
-        with pytest.raises(PluginError, match=r"acme-bad 2.5: admission counts"):
+        with pytest.raises(PluginError, match=r"acme-bad 2.5: admission rule 'miscounting': admission counts"):
             context.prepare("alpha", scope_id="s")
         prepared = assert_good_works(context, on_family_error="degrade")
     for end in sys.modules["bad_plugin"].SOCKETS:

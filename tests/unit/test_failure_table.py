@@ -139,7 +139,7 @@ def test_a_part_that_cannot_be_made() -> None:
                 context.prepare("alpha", scope_id="s", **parameters)
         prepared = context.prepare("alpha", scope_id="s", on_family_error="degrade")
 
-    assert (["memory"], (("bad", "PluginError"),)) == (delivered(prepared), prepared.diagnostics.failed)
+    assert (["memory"], (("bad", "RuntimeError"),)) == (delivered(prepared), prepared.diagnostics.failed)
 
 
 def test_the_store_fails_while_it_is_read() -> None:
