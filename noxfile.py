@@ -21,6 +21,9 @@ PYTHONS = nox.project.python_versions(PYPROJECT)
 BACKENDS = {
     "memory": ["tests/matrix"],
     "sqlite": ["plugins/powerctx-sqlite/tests", "-m", "conformance"],
+    # A server answers each statement in a millisecond where a file takes ten microseconds.
+    "seekdb": ["plugins/powerctx-oceanbase/tests", "-m", "conformance", "--engine=seekdb", "--timeout=900"],
+    "seekdb-tcp": ["plugins/powerctx-oceanbase/tests", "-m", "conformance", "--engine=seekdb-tcp", "--timeout=900"],
 }
 NO_TESTS_COLLECTED = 5
 

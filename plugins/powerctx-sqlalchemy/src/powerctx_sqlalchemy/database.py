@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 
 from powerctx_core.errors import PowerctxError, StoreError
 from powerctx_core.types import Deadline, Filters, LexicalHit, QueryTerms
+from powerctx_sqlalchemy.tables import metadata
 
 __all__ = ["Database", "Found", "LexicalIndex", "PartitionRow", "Search"]
 
@@ -135,6 +137,23 @@ class Database(ABC):
         """Surround a transaction whose deleted rows shall not be readable in the files afterwards."""
         yield
 
+    def create_tables(self, connection: sa.Connection) -> None:
+        """Make the tables and their indexes, at the newest version of the schema."""
+        metadata.create_all(connection)
+
+    def partition_ids(self, connection: sa.Connection, scopes: Sequence[str]) -> Sequence[int] | None:  # noqa: ARG002 - for dialects
+        """Return an id that was never used for a new partition in each of *scopes*, in their order, below 2 ** 31.
+
+        ``None`` lets the database number them.
+        """
+        return None
+
+    def removed(self, connection: sa.Connection, ids: Sequence[int]) -> None:  # noqa: B027 - most have nothing to do
+        """Hear of revisions that leave retrieval, in the transaction in which they do.
+
+        A database without triggers deletes their vectors here.
+        """
+
     @abstractmethod
     def explained(self, error: Exception, doing: str) -> StoreError:
         """Return what to tell about an error of the driver or of SQLAlchemy; *doing* is what was tried."""
@@ -144,6 +163,15 @@ class Database(ABC):
     ) -> Sequence[Sequence[Any]]:
         """Return the rows of a statement that every retrieval runs; a dialect may know a shorter way."""
         return connection.execute(statement, values).all()
+
+    def keyed(self, table: sa.Table, parameter: str) -> tuple[sa.FromClause, Sequence[sa.ColumnElement[bool]]]:
+        """Return FROM and WHERE for the rows of *table* with the ids that :meth:`keys` gives for *parameter*."""
+        ids = self.json_values(parameter)
+        return ids.join(table, table.c.id == ids.c.value), ()
+
+    def keys(self, ids: Sequence[int]) -> object:
+        """Return what is bound for ids."""
+        return json.dumps(ids)
 
     @abstractmethod
     def json_values(self, parameter: str) -> sa.FromClause:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from powerctx_core.errors import StoreUnavailable
 from powerctx_core.text.terms import analysis_version
 from powerctx_sqlalchemy.database import Database
-from powerctx_sqlalchemy.tables import meta, metadata, version
+from powerctx_sqlalchemy.tables import meta, version
 from powerctx_sqlalchemy.vector_tables import vector  # noqa: F401 - declares its tables with the others
 
 __all__ = ["HEAD", "MIGRATIONS", "VERSIONS", "create", "found_version", "migrate"]
@@ -39,7 +39,7 @@ def found_version(connection: sa.Connection, location: str) -> str | None:
 
 def create(connection: sa.Connection, database: Database) -> None:
     """Make the schema at its newest version and stamp it; alembic is not needed for that."""
-    metadata.create_all(connection)
+    database.create_tables(connection)
     database.index.create(connection)
     connection.execute(
         sa.insert(meta),

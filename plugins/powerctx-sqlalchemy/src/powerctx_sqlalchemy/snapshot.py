@@ -142,7 +142,7 @@ class RelationalSnapshot:
         known = all(key in hits for key in keys)
         statement = self._statements.fetch if known else self._statements.fetch_with_terms
         with self._database.understood("read items"):
-            found = self._fetched(statement, {"ids": json.dumps(sorted(keys))})
+            found = self._fetched(statement, {"ids": self._database.keys(sorted(keys))})
             names = self._named({key >> SEQUENCE_BITS for key in keys})
             counted = Wanted(request.terms).counted
             by_key: dict[Key, RawCandidate] = {}

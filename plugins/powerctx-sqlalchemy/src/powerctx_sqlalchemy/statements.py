@@ -12,6 +12,7 @@ from powerctx_core.types import Filters
 from powerctx_sqlalchemy.database import Database
 from powerctx_sqlalchemy.rows import CANDIDATE, REVISION, joined_tags, microseconds
 from powerctx_sqlalchemy.tables import analysis, meta, partition, revision
+from powerctx_sqlalchemy.types import latest_first
 
 __all__ = ["TIME", "Shape", "Statements", "listing", "parameters", "scan"]
 
@@ -72,13 +73,12 @@ class Statements:
         ).select_from(partition)
 
     def _reads(self, database: Database) -> None:
-        ids = database.json_values("ids")
-        named = ids.join(revision, revision.c.id == ids.c.value)
-        self.fetch = sa.select(*CANDIDATE).select_from(named).where(revision.c.current == _ONE)
+        named, wanted = database.keyed(revision, "ids")
+        self.fetch = sa.select(*CANDIDATE).select_from(named).where(revision.c.current == _ONE, *wanted)
         self.fetch_with_terms = (
             sa.select(*CANDIDATE, analysis.c.length, analysis.c.terms, analysis.c.repeats)
             .select_from(_with_details(named))
-            .where(revision.c.current == _ONE)
+            .where(revision.c.current == _ONE, *wanted)
         )
         self.neighbours = self._neighbours(database)
         one = (
@@ -164,6 +164,7 @@ class Statements:
             next_sequence=_ONE,
             changes=sa.text("0"),
         )
+        self.insert_numbered_partition = self.insert_partition.values(id=sa.bindparam("number"))
         self.update_partition = (
             sa.update(partition)
             .where(partition.c.id == sa.bindparam("which"))
@@ -253,7 +254,7 @@ def _listing(shape: Shape, prefix: bool) -> sa.Select[Any]:  # noqa: FBT001 - th
     if (shape.since or shape.until) and shape.time_field == "event":
         # Said for SQLite, which uses a partial index only when its condition is spelled out.
         wanted.append(time.is_not(None))
-    latest = time.desc().nulls_last() if shape.time_field == "event" else time.desc()
+    latest = latest_first(time) if shape.time_field == "event" else time.desc()
     return (
         sa.select(*CANDIDATE, analysis.c.length)
         .select_from(_with_details(revision))

@@ -12,6 +12,8 @@ from math import log2
 
 import sqlalchemy as sa
 
+from powerctx_sqlalchemy.types import BIG, digest, name, text
+
 __all__ = [
     "LENGTH_BITS",
     "SEQUENCE_BITS",
@@ -36,21 +38,18 @@ _SHORT, _STEPS = 4, 4
 TAG_SEPARATOR = "\n"
 """Stands before, between and after tags; control characters are not allowed inside one."""
 
-# SQLite makes a column the row's own id only when its type is spelled INTEGER.
-_BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
 metadata = sa.MetaData()
 
 partition = sa.Table(
     "partition",
     metadata,
-    sa.Column("id", _BIG, primary_key=True),
-    sa.Column("scope_id", sa.String(256), nullable=False),
-    sa.Column("family", sa.String(64), nullable=False),
-    sa.Column("item_count", _BIG, nullable=False),
-    sa.Column("total_length", _BIG, nullable=False),
-    sa.Column("next_sequence", _BIG, nullable=False),
-    sa.Column("changes", _BIG, nullable=False),
+    sa.Column("id", BIG, primary_key=True),
+    sa.Column("scope_id", name(256), nullable=False),
+    sa.Column("family", name(64), nullable=False),
+    sa.Column("item_count", BIG, nullable=False),
+    sa.Column("total_length", BIG, nullable=False),
+    sa.Column("next_sequence", BIG, nullable=False),
+    sa.Column("changes", BIG, nullable=False),
     sa.UniqueConstraint("scope_id", "family", name="partition_identity"),
     # An id is never used twice: keys and cached figures of a purged partition must not come to mean another one.
     sqlite_autoincrement=True,
@@ -60,33 +59,33 @@ partition = sa.Table(
 revision = sa.Table(
     "revision",
     metadata,
-    sa.Column("id", _BIG, primary_key=True, autoincrement=False),
-    sa.Column("partition_id", _BIG, nullable=False),
-    sa.Column("artifact_id", sa.String(128), nullable=False),
+    sa.Column("id", BIG, primary_key=True, autoincrement=False),
+    sa.Column("partition_id", BIG, nullable=False),
+    sa.Column("artifact_id", name(128), nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
     sa.Column("current", sa.SmallInteger, nullable=False),
-    sa.Column("retired_at", _BIG),
-    sa.Column("digest", sa.LargeBinary(32), nullable=False),
-    sa.Column("kind", sa.String(16), nullable=False),
-    sa.Column("category", sa.Text),
-    sa.Column("title", sa.Text),
-    sa.Column("abstract", sa.Text, nullable=False),
+    sa.Column("retired_at", BIG),
+    sa.Column("digest", digest(32), nullable=False),
+    sa.Column("kind", name(16), nullable=False),
+    sa.Column("category", text(compared=True)),
+    sa.Column("title", text()),
+    sa.Column("abstract", text(), nullable=False),
     sa.Column("abstract_given", sa.SmallInteger, nullable=False),
     sa.Column("body_bytes", sa.Integer, nullable=False),
     sa.Column("overview_bytes", sa.Integer, nullable=False),
-    sa.Column("tags", sa.Text),
-    sa.Column("created_at", _BIG, nullable=False),
-    sa.Column("updated_at", _BIG, nullable=False),
-    sa.Column("event_time", _BIG),
-    sa.Column("thread", sa.Text),
-    sa.Column("position", _BIG),
+    sa.Column("tags", text(compared=True)),
+    sa.Column("created_at", BIG, nullable=False),
+    sa.Column("updated_at", BIG, nullable=False),
+    sa.Column("event_time", BIG),
+    sa.Column("thread", text(indexed=True)),
+    sa.Column("position", BIG),
     sa.Column("confidence", sa.Double),
-    sa.Column("layer", sa.String(8)),
-    sa.Column("origin", sa.Text),
-    sa.Column("meta", sa.Text),
-    sa.Column("head", sa.Text, nullable=False),
-    sa.Column("rest", sa.Text),
-    sa.Column("overview", sa.Text),
+    sa.Column("layer", name(8)),
+    sa.Column("origin", text()),
+    sa.Column("meta", text()),
+    sa.Column("head", text(), nullable=False),
+    sa.Column("rest", text()),
+    sa.Column("overview", text()),
 )
 _current = sa.text("current = 1")
 sa.Index("revision_history", revision.c.partition_id, revision.c.artifact_id, revision.c.number, unique=True)
@@ -116,19 +115,19 @@ sa.Index(
 analysis = sa.Table(
     "analysis",
     metadata,
-    sa.Column("id", _BIG, primary_key=True, autoincrement=False),
-    sa.Column("artifact_id", sa.String(128), nullable=False),
+    sa.Column("id", BIG, primary_key=True, autoincrement=False),
+    sa.Column("artifact_id", name(128), nullable=False),
     sa.Column("length", sa.Integer, nullable=False),
     sa.Column("threaded", sa.SmallInteger, nullable=False),
-    sa.Column("repeats", sa.Text),
-    sa.Column("terms", sa.Text, nullable=False),
+    sa.Column("repeats", text()),
+    sa.Column("terms", text(), nullable=False),
 )
 
 meta = sa.Table(
     "meta",
     metadata,
-    sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
+    sa.Column("name", name(64), primary_key=True),
+    sa.Column("value", text(), nullable=False),
 )
 
 # Alembic's own table; named here so that a fresh database can be stamped without importing alembic.

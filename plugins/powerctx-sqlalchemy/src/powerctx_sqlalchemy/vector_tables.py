@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from powerctx_sqlalchemy.tables import _BIG, metadata
+from powerctx_sqlalchemy.tables import metadata
+from powerctx_sqlalchemy.types import BIG, digest, text
 
-__all__ = ["SQLITE_TRIGGERS", "embedding_profile", "vector", "vector_removed"]
+__all__ = ["PLAIN", "SQLITE_TRIGGERS", "embedding_profile", "vector", "vector_removed"]
 
 # The one model in use.  An id is never used twice: it tells which vectors a process has in memory.
 embedding_profile = sa.Table(
     "embedding_profile",
     metadata,
-    sa.Column("id", _BIG, primary_key=True),
-    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("id", BIG, primary_key=True),
+    sa.Column("fingerprint", text(), nullable=False),
     sa.Column("dimensions", sa.Integer, nullable=False),
     # Removals up to this stamp are forgotten.
-    sa.Column("forgotten", _BIG, nullable=False),
+    sa.Column("forgotten", BIG, nullable=False),
     sqlite_autoincrement=True,
 )
 
@@ -30,10 +31,10 @@ embedding_profile = sa.Table(
 vector = sa.Table(
     "vector",
     metadata,
-    sa.Column("id", _BIG, primary_key=True, autoincrement=False),
-    sa.Column("partition_id", _BIG, nullable=False),
-    sa.Column("stamp", _BIG, nullable=False),
-    sa.Column("text_hash", sa.LargeBinary(16), nullable=False),
+    sa.Column("id", BIG, primary_key=True, autoincrement=False),
+    sa.Column("partition_id", BIG, nullable=False),
+    sa.Column("stamp", BIG, nullable=False),
+    sa.Column("text_hash", digest(16), nullable=False),
     sa.Column("embedding", sa.LargeBinary, nullable=False),
 )
 sa.Index("vector_stamp", vector.c.partition_id, vector.c.stamp)
@@ -42,11 +43,14 @@ sa.Index("vector_text", vector.c.text_hash)
 vector_removed = sa.Table(
     "vector_removed",
     metadata,
-    sa.Column("id", _BIG, primary_key=True, autoincrement=False),
-    sa.Column("partition_id", _BIG, nullable=False),
-    sa.Column("stamp", _BIG, nullable=False),
+    sa.Column("id", BIG, primary_key=True, autoincrement=False),
+    sa.Column("partition_id", BIG, nullable=False),
+    sa.Column("stamp", BIG, nullable=False),
 )
 sa.Index("vector_removed_stamp", vector_removed.c.partition_id, vector_removed.c.stamp)
+
+PLAIN = frozenset({vector.name, vector_removed.name})
+"""Tables that a database with a vector type of its own does not have."""
 
 # Every writer of the catalogue adds one to the change counter, at the end of its transaction.
 SQLITE_TRIGGERS = (

@@ -122,7 +122,12 @@ class Writer:
         missing = [name for name in names if name not in self._partitions]
         if create and missing:
             rows = [{"scope": scope, "name": family} for scope, family in missing]
-            self._connection.execute(self._statements.insert_partition, rows)
+            numbers = self._database.partition_ids(self._connection, [scope for scope, _ in missing])
+            if numbers is None:
+                self._connection.execute(self._statements.insert_partition, rows)
+            else:
+                numbered = [{**row, "number": number} for row, number in zip(rows, numbers, strict=True)]
+                self._connection.execute(self._statements.insert_numbered_partition, numbered)
             self._read_partitions(missing)
 
     def _read_partitions(self, names: Sequence[tuple[str, str]]) -> None:
@@ -216,6 +221,7 @@ class Writer:
                 partition.length -= length
                 removed += 1
             self._database.index.remove(self._connection, piece)
+            self._database.removed(self._connection, piece)
             self._connection.execute(self._statements.delete_terms, bound)
         return removed
 

@@ -1,0 +1,131 @@
+"""Makes connections: to a server, or to the engine of a directory."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from typing import Any
+
+import pymysql
+
+from powerctx_core.errors import StoreUnavailable
+from powerctx_oceanbase import embedded, failures
+from powerctx_oceanbase.location import Location
+from powerctx_oceanbase.settings import OceanBaseSettings
+
+__all__ = ["Connector"]
+
+_GRACE_S = 5
+"""Longer than the engine takes to end a statement of its own accord; afterwards it counts as hung."""
+
+
+class Connector:
+    """Knows how a database is reached; starts the engine of a directory when it is first needed."""
+
+    def __init__(self, location: Location, settings: OceanBaseSettings) -> None:
+        self._location = location
+        self._settings = settings
+        self._engine: embedded.Engine | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._context: ssl.SSLContext | None = None
+
+    def exists(self) -> bool:
+        """Whether there may be a database; a directory without an engine's files holds none, and is left alone."""
+        directory = self._location.directory
+        return directory is None or self._engine is not None or (directory / "store").is_dir()
+
+    def connect(self, database: str | None = None, *, anywhere: bool = False) -> pymysql.Connection[Any]:
+        """Return a new connection that reads one snapshot a transaction, in *database* or in that of the URL."""
+        name = None if anywhere else database or self._location.database
+        engine = self._started()
+        if engine is None:
+            return self._connected(name, self._server())
+        # A socket of this machine; the driver would read all certificates of the system first, for 50 ms.
+        options = {**engine.options(), "ssl_disabled": True}
+        try:
+            return self._connected(name, options)
+        except pymysql.MySQLError as error:
+            if failures.code(error) not in failures.CONNECTION:
+                raise
+            # Somebody has ended the engine: what was committed is kept, and read when it starts again.
+            engine.restart(options["unix_socket"])
+            return self._connected(name, {**engine.options(), "ssl_disabled": True})
+
+    def _connected(self, database: str | None, target: dict[str, Any]) -> pymysql.Connection[Any]:
+        settings = self._settings
+        return pymysql.connect(
+            **target,
+            database=database,
+            charset="utf8mb4",
+            autocommit=False,
+            connect_timeout=settings.connect_timeout_s,
+            read_timeout=settings.write_timeout_s + _GRACE_S,
+            write_timeout=settings.write_timeout_s + _GRACE_S,
+            init_command=(
+                "SET SESSION transaction_isolation = 'REPEATABLE-READ', "
+                f"ob_trx_lock_timeout = {settings.lock_timeout_ms * 1000}"
+            ),
+        )
+
+    def _server(self) -> dict[str, Any]:
+        location, tls = self._location, self._settings.tls
+        target: dict[str, Any] = {
+            "host": location.host,
+            "port": location.port,
+            "user": location.user,
+            "password": location.password,
+        }
+        if tls == "off":
+            target["ssl_disabled"] = True
+        elif tls != "prefer":
+            target["ssl"] = self._context = self._context or _context(verified=tls == "verify")
+        return target
+
+    def create_database(self) -> None:
+        """Make the database unless it exists."""
+        name = self._location.database
+        try:
+            self.connect().close()
+            return
+        except pymysql.MySQLError as error:
+            if failures.code(error) not in failures.MISSING:
+                raise StoreUnavailable(str(failures.explained(error, "open the store", self._location.name))) from error
+        try:
+            connection = self.connect(anywhere=True)
+            try:
+                connection.cursor().execute(f"CREATE DATABASE IF NOT EXISTS `{name}` DEFAULT CHARSET utf8mb4")
+            finally:
+                connection.close()
+        except pymysql.MySQLError as error:
+            raise StoreUnavailable(
+                f"{self._location.name}: the database {name} does not exist and could not be made "
+                f"({failures.code(error)}); create it, or grant CREATE to this user."
+            ) from error
+
+    def _started(self) -> embedded.Engine | None:
+        directory = self._location.directory
+        if directory is None:
+            return None
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable(f"{self._location.name}: the store is closed; open it again.")
+            if self._engine is None:
+                self._engine = embedded.started(directory)
+            return self._engine
+
+    def close(self) -> None:
+        """Let the engine go; idempotent."""
+        with self._lock:
+            self._closed = True
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.release()
+
+
+def _context(*, verified: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if not verified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,70 @@
+"""What the engine's errors mean for a user."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pymysql
+import sqlalchemy as sa
+
+from powerctx_core.errors import StoreError
+
+__all__ = ["CONNECTION", "MISSING", "SERIALISATION", "TIMEOUT", "code", "explained"]
+
+CONNECTION: Final = frozenset({0, 2002, 2003, 2006, 2013, 2014, 2055, 1053, 1927})
+MISSING: Final = frozenset({1049, 1146})
+"""There is no such database, or table."""
+SERIALISATION: Final = frozenset({1213, 4138, 6002, 6235, 4023})
+"""The transaction met another one and was undone; trying again succeeds."""
+TIMEOUT: Final = frozenset({4012, 6210, 6211, 3024})
+
+_LOST = "the connection to the engine was lost"
+_MEANINGS = {
+    1040: "the server takes no more connections; close some, or lower `pool`",
+    1044: "this user may not use the database; grant it, or name another one",
+    1045: "user or password is wrong",
+    1049: "there is no such database",
+    1142: "this user lacks a privilege; grant SELECT, INSERT, UPDATE, DELETE, CREATE, DROP and INDEX on the database",
+    1146: "a table is missing: something else changed the database, or its vectors were just deleted; try again",
+    1153: "a statement is larger than the server's max_allowed_packet; raise it, or store fewer items at once",
+    1205: "another process is writing and did not finish in time; try again, or raise lock_timeout_ms",
+    1290: "the server is read-only",
+    4013: "the engine has not enough memory; raise its memory_budget (memory limit of the tenant)",
+    4030: "the engine has not enough memory for writes just now; try again with smaller batches",
+    4184: "the engine's disk is full; free some space and try again",
+    4264: "the log disk of the engine is full; raise log_disk_size",
+}
+
+
+def code(error: BaseException) -> int | None:
+    """Return the engine's number of an error, also of one that SQLAlchemy wrapped."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    if isinstance(cause, pymysql.MySQLError) and cause.args and isinstance(cause.args[0], int):
+        return cause.args[0]
+    return 0 if isinstance(cause, OSError | pymysql.InterfaceError) else None
+
+
+def explained(error: Exception, doing: str, location: str) -> StoreError:
+    """Return the error to raise for what SQLAlchemy or the driver raised while *doing* something with *location*."""
+    number = code(error)
+    reading = doing.startswith(("read", "search", "look", "list", "open", "count", "load"))
+    kept = "" if reading else " Nothing of this batch was kept."
+    if number in CONNECTION:
+        meaning = f"{_LOST}; see whether it runs, and try again"
+        if doing == "commit":
+            kept = " Whether this batch was kept is not known: write it again, which changes nothing if it was."
+    elif number in TIMEOUT:
+        meaning = "the deadline was over before the statement had finished"
+    elif number in SERIALISATION:
+        meaning = "another process changed the same rows at the same time; try again"
+    else:
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        meaning = _MEANINGS.get(number or -1) or f"{_text(cause)} ({number or type(cause).__name__})"
+    return StoreError(f"{location}: could not {doing}: {meaning}.{kept}")
+
+
+def _text(cause: object) -> str:
+    """Return the engine's words; values of a user's are not repeated."""
+    if isinstance(cause, pymysql.MySQLError) and len(cause.args) > 1:
+        return str(cause.args[1]).partition(" near ")[0].rstrip(".")
+    return str(cause).partition("\n")[0].rstrip(".")
