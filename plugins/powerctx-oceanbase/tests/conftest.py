@@ -1,9 +1,17 @@
-"""Fixtures: one engine for all tests of a process, a database of it for each test, and engines of a test's own."""
+"""Fixtures: one engine for all tests of a process, and a database of it for each test.
+
+The conformance kit takes many minutes here, since a new database takes half a second and a statement a millisecond.  A
+run takes a sample of it on the embedded engine; ``--engine=seekdb`` runs all of it, and ``--engine=seekdb-tcp`` all of
+it on a server.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import signal
+import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,6 +19,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pylibseekdb  # where it is missing all tests shall fail, not be skipped
+import pymysql
 import pytest
 
 from powerctx_core.ports import LexicalRequest, LexicalResult
@@ -20,7 +30,37 @@ from powerctx_oceanbase import embedded
 from powerctx_oceanbase.settings import OceanBaseSettings
 from powerctx_oceanbase.store import OceanBaseStore, open_store
 
-pytest.importorskip("pylibseekdb", reason="the embedded engine needs Linux, or macOS on arm64")
+SERVER = "POWERCTX_OCEANBASE_URL"
+"""Environment variable: the URL of a server to use, without a database; else one is started."""
+ENGINES = ("seekdb", "seekdb-tcp")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--engine``."""
+    parser.addoption("--engine", choices=ENGINES, help="OceanBase: run all of the conformance kit on this engine")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say what is left out."""
+    engine = config.getoption("--engine", None)
+    if engine is not None:
+        return f"oceanbase: all of the conformance kit, on {engine}"
+    return f"oceanbase: a sample of the conformance kit, on seekdb; --engine={' or --engine='.join(ENGINES)} runs all"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what another engine runs, and of the kit what only a run of its own does."""
+    asked = config.getoption("--engine", None)
+    kept, left_out = [], []
+    for item in items:
+        tested = getattr(item, "cls", None)
+        engine = getattr(tested, "engine", None)
+        sampled = asked is None and getattr(item, "originalname", item.name) in getattr(tested, "sample", ())
+        taken = engine is None or engine == asked or sampled
+        (kept if taken else left_out).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
 
 @pytest.fixture(scope="session")
@@ -32,8 +72,49 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     engine.release()
 
 
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server, without a database: a given one, or one that runs as long as the tests."""
+    if SERVER in os.environ:
+        yield os.environ[SERVER].rstrip("/")
+        return
+    binary = Path(pylibseekdb.__file__).with_name("seekdb")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        os.fspath(binary),
+        f"--base-dir={tmp_path_factory.mktemp('server')}",
+        f"--port={port}",
+        "--nodaemon",
+        *("--parameter", "memory_budget=1G", "--parameter", "log_disk_size=2G"),
+    ]
+    environment = {**os.environ, "TELEMETRY_ENABLED": "false"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield f"oceanbase://root:{_password(process, port)}@127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _password(process: subprocess.Popen[bytes], port: int) -> str:
+    """Give a server a password, which it does not have at first, as soon as it answers."""
+    password = secrets.token_hex(12)
+    for left in reversed(range(300)):
+        try:
+            with pymysql.connect(host="127.0.0.1", port=port, user="root", ssl_disabled=True) as connection:
+                connection.cursor().execute("ALTER USER root IDENTIFIED BY %s", (password,))
+            break
+        except pymysql.MySQLError:
+            if not left or process.poll() is not None:
+                raise
+            time.sleep(0.1)
+    return password
+
+
 @pytest.fixture
-def url(directory: Path, request: pytest.FixtureRequest) -> str:
+def url(directory: Path) -> str:
     """A database that does not exist yet."""
     return f"seekdb:///{directory}?database=t{time.time_ns()}"
 

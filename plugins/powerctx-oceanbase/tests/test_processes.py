@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -33,6 +34,13 @@ if sys.argv[2] == "close":
 def place(tmp_path):
     """A directory for an engine of the test's own."""
     return Path(os.path.realpath(tmp_path)) / "engine"
+
+
+@pytest.fixture(autouse=True)
+def _collected():
+    """What the driver leaves to the garbage collector is no matter of the tests that follow."""
+    yield
+    gc.collect()
 
 
 def engines(place):

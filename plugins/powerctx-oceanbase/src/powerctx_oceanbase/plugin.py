@@ -32,7 +32,7 @@ def powerctx_stores() -> Iterator[StoreSpec]:
         factory="powerctx_oceanbase.store:open_store",
         settings=OceanBaseSettings,
         capabilities=_CAPABILITIES | {Capability.REMOTE},
-        example="oceanbase://user:password@host:2881/powerctx",
+        example="oceanbase://user@host:2881/powerctx",
         about="a database of an OceanBase server or cluster",
     )
     yield StoreSpec(

@@ -170,7 +170,7 @@ class OceanBaseVectorIndex:
         if not isinstance(snapshot, RelationalSnapshot):
             return [[] for _ in requests]
         rows = snapshot.rows([request.partition for request in requests])
-        with self._told("search by vectors"):
+        with self._understood("search by vectors"):
             return [
                 [] if row is None or row.items == 0 or request.k < 1 else self._nearest(snapshot, row, vector, request)
                 for request, vector, row in zip(requests, vectors, rows, strict=True)
@@ -181,7 +181,7 @@ class OceanBaseVectorIndex:
         asked = self._query(vector)
         if not keys or not isinstance(snapshot, RelationalSnapshot):
             return {}
-        with self._told("read vectors"):
+        with self._understood("read vectors"):
             number = self._known(snapshot.connection)
             if number is None:
                 return {}
@@ -232,12 +232,12 @@ class OceanBaseVectorIndex:
             raise unattached()
         return self._profile
 
-    def _told(self, doing: str) -> Any:
-        return self._database.told(doing)
+    def _understood(self, doing: str) -> Any:
+        return self._database.understood(doing)
 
     @contextmanager
     def _reading(self, doing: str) -> Iterator[sa.Connection | None]:
-        with self._database.reading(Deadline()) as connection, self._database.told(doing):
+        with self._database.reading(Deadline()) as connection, self._database.understood(doing):
             yield connection
 
     def rebuild(self) -> None:
