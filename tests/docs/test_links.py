@@ -81,7 +81,7 @@ def _check(words: list[str]) -> None:
     Raises:
         click.ClickException: no such command, no such option, something missing or too much.
     """
-    with click.Context(program, info_name="powerctx") as context:
+    with click.Context(program, info_name="powerctx", **program.context_settings) as context:
         _check_command(program, context, words)
 
 

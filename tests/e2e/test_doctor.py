@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner, Result
 
+import powerctx_core
 from powerctx_core.cli.program import program
 from powerctx_sqlite import location
 
@@ -232,10 +233,13 @@ def test_read_only(path: Path, file_mode: int, folder_mode: int) -> None:
     """A store that this user cannot write is a problem, unless reading only is what was asked for."""
     path.chmod(file_mode)
     path.parent.chmod(folder_mode)
-    opened = [folder for folder in path.parents if folder.stat().st_mode & 0o005 != 0o005]
+    # Whoever is not root has to get to the file, and to the packages, which may lie in a private folder.
+    places = [path, Path(sys.prefix, "lib"), Path(sys.base_prefix, "lib"), Path(powerctx_core.__file__)]
+    folders = dict.fromkeys(folder for place in places for folder in place.resolve().parents)
+    opened = [folder for folder in folders if folder.stat().st_mode & 0o005 != 0o005]
     modes = {folder: folder.stat().st_mode for folder in opened}
-    for folder in opened:
-        folder.chmod(0o755)
+    for folder, mode in modes.items():
+        folder.chmod(mode | 0o055)
     problems("sqlite:///notes.db")  # Whatever is imported late is imported by the user who may.
     CliRunner().invoke(program, ["doctor", "--store", "sqlite:///no/where.db"], prog_name="powerctx")
     root = os.geteuid() == 0
