@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -82,7 +83,9 @@ def matrix(local: LocalEmbedder, *texts: str) -> NDArray[np.float64]:
 def run(program: str, **environment: str) -> str:
     """Run *program* in a process of its own and return what it prints."""
     environment |= {"PYTHONPATH": ":".join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | environment, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -107,13 +110,13 @@ def test_batch_composition(local: LocalEmbedder) -> None:
 
 
 def test_processes_and_blas_threads(local: LocalEmbedder) -> None:
-    """To the bit, other processes give the same vectors, whatever the number of BLAS threads."""
+    """To the bit, other processes give the same vectors, whatever the number of BLAS threads that they have."""
     program = (
         "import hashlib\n"
         "from powerctx_core import EmbedRequest\n"
         "from powerctx_local_embed.embedder import LocalEmbedder\n"
         "from powerctx_local_embed.settings import LocalSettings\n"
-        f"vectors = LocalEmbedder(LocalSettings(blas_threads=0)).embed(EmbedRequest(texts={TEXTS!r}))\n"
+        f"vectors = LocalEmbedder(LocalSettings()).embed(EmbedRequest(texts={TEXTS!r}))\n"
         "print(hashlib.sha256(b''.join(vectors)).hexdigest())\n"
     )
     expected = hashlib.sha256(b"".join(local.embed(EmbedRequest(texts=TEXTS)))).hexdigest()
@@ -259,7 +262,7 @@ def test_bad_settings(bad: dict[str, int]) -> None:
 
 
 def test_blas_threads_are_set_back(local: LocalEmbedder) -> None:
-    """While a text is embedded BLAS has one thread, and afterwards as many as before, overlapping calls included."""
+    """While any text is embedded BLAS has one thread, and afterwards as many as before, overlapping calls included."""
     blas = ThreadpoolController().select(user_api="blas")
 
     def count() -> set[int]:
@@ -271,6 +274,13 @@ def test_blas_threads_are_set_back(local: LocalEmbedder) -> None:
             with blas_threads(1), ThreadPoolExecutor(4) as pool:
                 list(pool.map(lambda text: local.embed(EmbedRequest(texts=(text,))), TEXTS))
             assert {1} == count()
+        assert {2} == count()
+        first, second = blas_threads(1), blas_threads(1)
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert {1} == count()
+        second.__exit__(None, None, None)
         assert {2} == count()
         with blas_threads(0):
             assert {2} == count()

@@ -15,7 +15,8 @@ class LocalSettings:
         max_pieces: so many pieces of a text are read and the rest is not; 2048 are some 2 500 Chinese characters or
             7 500 English ones, and take 0.1 s.  Part of the fingerprint: another value needs new vectors.
         blas_threads: threads of numpy's BLAS while a text is embedded, for the whole process; 0 leaves them alone.
-            One is the fastest on a machine with other work, and never changes a vector.
+            One is the fastest on a machine with other work.  The last bits of a vector depend on the number of threads
+            on some processors.
     """
 
     max_pieces: int = attrs.field(default=2048)
