@@ -160,15 +160,14 @@ def test_a_larger_budget_is_never_worse_by_rank(
 ) -> None:
     """Delivery is rank-lexicographic: the first candidate that fares differently fares better in the larger budget.
 
-    Whole is better than cut, cut than left out.  How much of a cut body is shown is no measure: the cut prefers the end
-    of a sentence.
+    Whole is better than cut, a longer cut than a shorter one, anything than to be left out.
     """
 
-    def shares(limit: int) -> list[int]:
+    def shares(limit: int) -> list[tuple[int, int]]:
         budget = Budget(max_items=64, max_bytes=limit)
         found = plan(candidates, budget, meters(budget, None), renderer, _SELECTION)
-        delivered = {id(entry.candidate): 2 - entry.cut for entry in found.entries}
-        return [delivered.get(id(candidate), 0) for candidate in candidates]
+        delivered = {id(entry.candidate): (2 - entry.cut, len(entry.piece)) for entry in found.entries}
+        return [delivered.get(id(candidate), (0, 0)) for candidate in candidates]
 
     assert shares(size) <= shares(size + more)
 
