@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ssl
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pymysql
+from pymysql.constants import CR
 
 from powerctx_core.errors import StoreUnavailable
 from powerctx_oceanbase import embedded, failures
@@ -17,6 +20,50 @@ __all__ = ["Connector"]
 
 _GRACE_S = 5
 """Longer than the engine takes to end a statement of its own accord; afterwards it counts as hung."""
+
+
+class _Connection(pymysql.connections.Connection):
+    """The driver's connection, of which every failure is one of the driver's errors.
+
+    Where a connection breaks, or what answers breaks the protocol, the driver may stumble over its own objects
+    (AttributeError, struct.error, ...), which nobody could tell from a stored value that makes no sense.
+    """
+
+    def connect(self, sock: Any = None) -> None:
+        with self._broken():
+            super().connect(sock)
+
+    def query(self, sql: Any, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - the signature of the driver
+        with self._broken():
+            return super().query(sql, unbuffered)
+
+    def commit(self) -> None:
+        with self._broken():
+            super().commit()
+
+    def rollback(self) -> None:
+        with self._broken():
+            super().rollback()
+
+    @contextmanager
+    def _broken(self) -> Iterator[None]:
+        try:
+            yield
+        except pymysql.MySQLError as error:
+            # Every error of the server has a number; without one it is the driver that lost the thread.
+            if error.args and isinstance(error.args[0], int):
+                raise
+            raise self._lost(error) from error
+        except RuntimeError as error:  # of a package that the server's way to authenticate needs
+            raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_CANNOT_LOAD, str(error)) from error
+        except UnicodeError:  # of what is asked for, or stored
+            raise
+        except Exception as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> pymysql.OperationalError:
+        self._force_close()  # type: ignore[attr-defined]  # its stubs lack it
+        return pymysql.OperationalError(CR.CR_SERVER_LOST, f"the connection broke ({type(error).__name__})")
 
 
 class Connector:
@@ -54,7 +101,7 @@ class Connector:
 
     def _connected(self, database: str | None, target: dict[str, Any]) -> pymysql.Connection[Any]:
         settings = self._settings
-        return pymysql.connect(
+        return _Connection(
             **target,
             database=database,
             charset="utf8mb4",
@@ -98,6 +145,10 @@ class Connector:
             finally:
                 connection.close()
         except pymysql.MySQLError as error:
+            if failures.code(error) in failures.CONNECTION:
+                raise StoreUnavailable(
+                    str(failures.explained(error, "create the store", self._location.name))
+                ) from error
             raise StoreUnavailable(
                 f"{self._location.name}: the database {name} does not exist and could not be made "
                 f"({failures.code(error)}); create it, or grant CREATE to this user."

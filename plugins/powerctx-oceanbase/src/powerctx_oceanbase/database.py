@@ -53,6 +53,8 @@ class OceanBaseDatabase(Database):
             pool_size=settings.pool,
             max_overflow=-1,
             pool_use_lifo=True,
+            # Whoever gives a connection back has committed or rolled back: see _given_back().
+            pool_reset_on_return=None,
         )
         self._opening = threading.Lock()
         self._usable = False
@@ -95,7 +97,7 @@ class OceanBaseDatabase(Database):
     def _open(self) -> bool:
         """Open what is there; ``False`` when nothing was stored in it yet."""
         try:
-            with self._engine.connect() as connection:
+            with self._given_back(self._engine.connect()) as connection:
                 found = found_version(connection, self.location.name)
                 if found is None:
                     return False
@@ -129,22 +131,19 @@ class OceanBaseDatabase(Database):
         Statements that do so commit, so that the lock is a row that another connection holds; GET_LOCK has let several
         in at once.
         """
-        with self.connected() as holder, self.told("wait for another process that makes or migrates the schema"):
-            holder.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {LOCK} (id INT NOT NULL PRIMARY KEY)")
-            holder.exec_driver_sql(f"INSERT IGNORE INTO {LOCK} VALUES (1)")  # noqa: S608 - a name of our own
-            holder.commit()
-            holder.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            holder.exec_driver_sql(f"SELECT id FROM {LOCK} FOR UPDATE").all()  # noqa: S608 - a name of our own
-            try:
-                yield
-            finally:
-                with suppress(*self.errors):
-                    holder.rollback()
+        with self.connected() as holder:
+            with self.told("wait for another process that makes or migrates the schema"):
+                holder.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {LOCK} (id INT NOT NULL PRIMARY KEY)")
+                holder.exec_driver_sql(f"INSERT IGNORE INTO {LOCK} VALUES (1)")  # noqa: S608 - a name of our own
+                holder.commit()
+                holder.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                holder.exec_driver_sql(f"SELECT id FROM {LOCK} FOR UPDATE").all()  # noqa: S608 - a name of our own
+            yield
 
     def _create(self) -> None:
         """Make database and schema, unless another process just did."""
         self._connector.create_database()
-        with self.told("create the store"), self._schema_lock(), self._engine.connect() as connection:
+        with self.told("create the store"), self._schema_lock(), self.connected() as connection:
             if self._made(connection):
                 return
             names = set(connection.exec_driver_sql("SHOW TABLES").scalars())
@@ -184,8 +183,28 @@ class OceanBaseDatabase(Database):
         """Take a connection of the pool."""
         with self.told("open a connection"):
             connection = self._engine.connect()
-        with connection:
+        with self._given_back(connection):
             yield connection
+
+    @contextmanager
+    def _given_back(self, connection: sa.Connection) -> Iterator[sa.Connection]:
+        """Undo what is open on a connection at the end, and give it back to the pool.
+
+        If that fails the connection is thrown away, and nobody is told: what was read is right, what was not committed
+        is undone by the engine, and what made an earlier statement fail was raised there.
+        """
+        try:
+            yield connection
+        finally:
+            self._undo(connection)
+            connection.close()
+
+    def _undo(self, connection: sa.Connection) -> None:
+        try:
+            connection.rollback()
+        except self.errors:
+            with suppress(*self.errors):
+                connection.invalidate()
 
     @contextmanager
     def reading(self, deadline: Deadline) -> Iterator[sa.Connection | None]:
@@ -233,8 +252,7 @@ class OceanBaseDatabase(Database):
                 with self.told("commit"):
                     connection.commit()
             except BaseException:
-                with suppress(*self.errors):
-                    connection.rollback()
+                self._undo(connection)
                 raise
 
     def _begin(self, connection: sa.Connection) -> None:

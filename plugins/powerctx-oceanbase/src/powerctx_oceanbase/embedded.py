@@ -30,18 +30,26 @@ class Engine:
         self._changing = threading.Lock()
 
     def options(self) -> dict[str, Any]:
-        """Return where the driver connects to; the path of the socket is this process's own, and never stored."""
-        instance = self._instance
-        if instance is None:
-            raise StoreUnavailable(f"{self._directory}: the engine is not running; open the store again.")
-        return dict(instance.connection_options())
+        """Return where the driver connects to; the path of the socket is this process's own, and never stored.
+
+        Waits for who starts the engine again just now, and does so itself when that has failed before.
+        """
+        with self._changing:
+            if not self._users:
+                raise StoreUnavailable(f"{self._directory}: the store is closed; open it again.")
+            if self._instance is None:
+                self._start()
+            return dict(self._instance.connection_options())
 
     def restart(self, socket: str) -> None:
         """Start the engine again, if it is still that of *socket*: it was found dead."""
         with self._changing:
-            if self._users and self._instance is not None and self.options()["unix_socket"] == socket:
+            if self._users and self._instance is not None and self._socket() == socket:
                 self._stop()
                 self._start()
+
+    def _socket(self) -> object:
+        return self._instance.connection_options()["unix_socket"]
 
     def take(self) -> None:
         """Count one more user, and start the engine for the first."""
