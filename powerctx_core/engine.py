@@ -5,31 +5,29 @@ One family of a call reads one snapshot: all its scopes see the same state of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import wait
-from functools import partial
+from collections.abc import Sequence
 
 import attrs
 
-from powerctx_core.assemble.budget import Budget, meters
-from powerctx_core.assemble.fit import Plan, plan
+from powerctx_core.assemble.budget import Budget
 from powerctx_core.config import Settings, secrets
-from powerctx_core.discovery import cause
 from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
     CapabilityError,
     ConfigError,
     InvalidRequest,
-    PlanInvariantError,
     PluginError,
     PoolInvariantError,
     PowerctxError,
     StoreError,
+    cause,
+    safe_message,
 )
 from powerctx_core.host import Host
-from powerctx_core.ports import RetrievalRequest, Selection, Store, TokenEstimator
+from powerctx_core.packing import Packing
+from powerctx_core.ports import RetrievalRequest, Store
 from powerctx_core.recall.embedding import QueryEmbeddings, serves
-from powerctx_core.recall.fetch import Fetch, Fetched, Limits, Source
+from powerctx_core.recall.fetch import Fetch, Fetched, Limits, RuleFailed, Source
 from powerctx_core.recall.fusion import deal, interleave, merge
 from powerctx_core.recall.outcome import Recalled, diagnostics, empty_outcome, prepared
 from powerctx_core.recall.policy import RecallPolicy, policy_named
@@ -53,9 +51,6 @@ from powerctx_core.workers import Lanes, Workers
 
 __all__ = ["Engine"]
 
-_GRACE_S = 0.01
-"""How long after the deadline a text that is nearly ready is waited for, so that a busy machine still delivers."""
-
 NEEDS_VECTORS = frozenset({"vector", "hybrid"})
 
 
@@ -69,6 +64,12 @@ class Engine:
     embedding: Embedding
     workers: Workers
     lanes: Lanes
+    _packing: Packing = attrs.field(
+        init=False,
+        default=attrs.Factory(
+            lambda self: Packing(host=self.host, settings=self.settings, lanes=self.lanes), takes_self=True
+        ),
+    )
 
     def deadline(self, request: PrepareRequest | FindRequest) -> Deadline:
         """Return when a call that begins now has to end."""
@@ -105,7 +106,8 @@ class Engine:
             item_bytes=self.settings.recall.item_bytes,
             family_items=tuple(budget_limits.items()),
         )
-        found = self._planned(request, [_candidate(hit) for hit in recall.hits], budget, limits)
+        candidates = [_candidate(hit) for hit in recall.hits]
+        found = self._packing.pack(request, candidates, budget, limits.call)
         return prepared(found, recall, request.renderer)
 
     def find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
@@ -133,54 +135,6 @@ class Engine:
         hits = tuple(recall.hits[: request.limit])
         outcome = "delivered" if hits else empty_outcome(recall)
         return Found(hits=hits, diagnostics=diagnostics(recall, outcome))
-
-    def _planned(
-        self, request: PrepareRequest, candidates: list[Candidate], budget: Budget, limits: Limits
-    ) -> Plan | None:
-        """Choose and render entries; ``None`` when the renderer does not get ready by the deadline.
-
-        Under a deadline a plugin's renderer works on a worker: it may hang, or its factory, or that of an estimator.
-        """
-        if not candidates:
-            return Plan(opening="", entries=(), closing="", omitted={})
-        job = partial(self._plan, request, candidates, budget)
-        if limits.call.at is None or self._renders_itself(request):
-            return job()
-        lane = f"renderer:{request.renderer}"
-        future = self.lanes.queue(lane, job)
-        try:
-            wait([future], (limits.call.remaining() or 0.0) + _GRACE_S)
-        finally:
-            if not future.done():
-                self.lanes.leave(lane, future)
-        return future.result() if future.done() and not future.cancelled() else None
-
-    def _renders_itself(self, request: PrepareRequest) -> bool:
-        estimator = self.settings.tokens.estimator
-        return self.host.own("powerctx_renderers", request.renderer) and (
-            request.max_tokens is None or self.host.own("powerctx_token_estimators", estimator)
-        )
-
-    def _plan(self, request: PrepareRequest, candidates: list[Candidate], budget: Budget) -> Plan:
-        renderer = self.host.part("powerctx_renderers", request.renderer)
-        estimator = None
-        if request.max_tokens is not None:
-            name = self.settings.tokens.estimator
-            part = self.host.part("powerctx_token_estimators", name)
-            provider = self.host.provider("powerctx_token_estimators", name)
-            estimator = _Estimator(f"token estimator {name!r} of {provider}", part, secrets(self.settings, name))
-        try:
-            return plan(candidates, budget, meters(budget, estimator), renderer, Selection(scope_id=request.scope_id))
-        except PlanInvariantError as error:
-            raise PlanInvariantError(f"renderer {request.renderer!r}: {error}") from error
-        except PowerctxError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise PlanInvariantError(
-                f"renderer {request.renderer!r} of {self.host.provider('powerctx_renderers', request.renderer)} "
-                f"failed: {_said(error, secrets(self.settings, request.renderer))}; "
-                "use another renderer or ask its author."
-            ) from error
 
     def _policy(self, name: str | None) -> RecallPolicy:
         return policy_named(name or self.settings.recall.policy)
@@ -219,7 +173,6 @@ class Engine:
             vectors=None if embeddings.profile is None else self.store.vectors,
             embeddings=embeddings,
             explained=self._explained,
-            misruled=self._misruled,
             degrade=(request.on_family_error or self.settings.recall.on_family_error) == "degrade",
         )
         sources = []
@@ -264,14 +217,19 @@ class Engine:
 
     def _explained(self, spec: FamilySpec, error: BaseException) -> PowerctxError:
         """Return the error to raise for what a family raised."""
-        if isinstance(error, PluginError | StoreError | CapabilityError | ConfigError):
+        hidden = secrets(self.settings, spec.name)
+        if isinstance(error, StoreError | CapabilityError | ConfigError):
+            # Of the store or the settings, most often; what a family says by them is as little to be trusted.
+            error.args = (safe_message(str(error), hidden),)
             return error
+        if isinstance(error, RuleFailed):
+            return self._misruled(spec, error.__cause__ or error)
         provider = self.host.provider("powerctx_families", spec.name)
         if isinstance(error, PoolInvariantError):
             return PluginError(f"{provider}: {error}")
         return PluginError(
-            f"family {spec.name!r} of {provider} failed: {_said(error, secrets(self.settings, spec.name))}; "
-            "leave it out with families=… or ask its author."
+            f"family {spec.name!r} of {provider} failed: {cause(error, hidden)}; leave it out (families), go on "
+            "without it (on_family_error degrade), or ask its author."
         )
 
     def _misruled(self, spec: FamilySpec, error: BaseException) -> PowerctxError:
@@ -281,7 +239,7 @@ class Engine:
             return PluginError(f"{provider}: admission rule {spec.admission!r}: {error}")
         return PluginError(
             f"admission rule {spec.admission!r} of {provider} failed for the family {spec.name!r}: "
-            f"{_said(error, secrets(self.settings, spec.admission))}; ask its author."
+            f"{cause(error, secrets(self.settings, spec.admission))}; ask its author."
         )
 
     def _embeddings(self, query: str, search_type: str, limits: Limits) -> QueryEmbeddings:
@@ -332,37 +290,6 @@ def _ordered(policy: RecallPolicy, sources: Sequence[Source], fetched: Fetched) 
     if policy.interleaved:
         return interleave(by_family)
     return merge(group for groups in by_family.values() for group in groups)
-
-
-@attrs.frozen
-class _Estimator:
-    """A token estimator whose failures bear its name."""
-
-    title: str
-    part: TokenEstimator
-    hidden: Iterable[str]
-
-    def cost(self, text: str) -> float:
-        """Return what the part says.
-
-        Raises:
-            PluginError: it failed.
-        """
-        try:
-            return self.part.cost(text)
-        except (Exception, SystemExit) as error:
-            raise PluginError(
-                f"The {self.title} failed: {_said(error, self.hidden)}; set tokens.estimator to another one or ask its "
-                "author."
-            ) from error
-
-
-def _said(error: BaseException, hidden: Iterable[str]) -> str:
-    """Return one line about what a part raised, without secrets; it may not even be able to say that."""
-    try:
-        return cause(error, hidden)
-    except Exception:  # noqa: BLE001 - the part's own text may fail in any way
-        return type(error).__name__
 
 
 def _candidate(hit: Hit) -> Candidate:

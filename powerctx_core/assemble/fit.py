@@ -202,9 +202,10 @@ def _entry(candidate: Candidate, budget: Budget, fitting: _Fitting, ordinal: int
 
 
 def _check(found: Plan, meters: Sequence[Meter]) -> None:
-    for piece in (found.opening, *(entry.piece for entry in found.entries), found.closing):
+    pieces = [("open", found.opening), *(("entry", entry.piece) for entry in found.entries), ("close", found.closing)]
+    for method, piece in pieces:
         if piece and not piece.endswith("\n"):
-            raise PlanInvariantError("a renderer's piece does not end in a newline")
+            raise PlanInvariantError(f"what its {method} returns does not end in a newline")
     text = found.text
     if text is not None:
         for meter in meters:

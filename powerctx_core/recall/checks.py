@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from math import inf
 
 from powerctx_core.errors import PoolInvariantError
 from powerctx_core.ports import RetrievalRequest
-from powerctx_core.types import Admission, Filters, Partition, Pool, RawCandidate
+from powerctx_core.types import (
+    HEAD_BYTES,
+    Admission,
+    Filters,
+    Key,
+    LexicalStatistics,
+    Partition,
+    Pool,
+    RawCandidate,
+)
 
 __all__ = ["MODES", "accepts", "check_admission", "check_pool"]
 
 MODES = ("none", "snapshot", "fts", "vector", "hybrid")
 """What can have run, weakest first."""
+CHANNELS = ("fts", "vector", "neighbour")
 _BESIDE = 2
 """Neighbours that a member has in its thread at most."""
+_COSINE = 1.001
+"""Stores keep vectors in half precision, so that a cosine may pass 1 by a little."""
+_SHARE = 1.001
+_REVISIONS = 10**10 - 1
+"""The largest number that a URI can name."""
+_WHOLE = 1 << 63
 
 
 def accepts(filters: Filters, candidate: RawCandidate) -> bool:
@@ -34,6 +51,9 @@ def accepts(filters: Filters, candidate: RawCandidate) -> bool:
 def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str]) -> Pool:
     """Return *pool* when it answers *request*.
 
+    What is checked is everything that ranking, planning and rendering rely on, so that a family's mistake is the
+    family's and nobody else's.  Values must be of the plain types: a subclass may say anything of itself.
+
     Args:
         pool: what a family returned.
         request: what it was asked for.
@@ -41,81 +61,157 @@ def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str
 
     Raises:
         PoolInvariantError: it is no pool, answers for another partition, has more members than were asked for, names
-            one twice, without details, of another partition or outside the filters, or gives evidence that the family
-            does not declare.
+            one twice, without details, of another partition or outside the filters, holds what is no text or no
+            possible number, or gives evidence that the family does not declare.
     """
-    partition = request.partition
+    family = request.partition.family
     if not isinstance(pool, Pool):
         hint = "; parts are synchronous" if type(pool).__name__ == "coroutine" else ""
-        raise PoolInvariantError(f"family {partition.family!r} returned {type(pool).__name__} instead of a Pool{hint}.")
-    if (pool.scope_id, pool.family) != (partition.scope_id, partition.family):
-        raise PoolInvariantError(
-            f"family {partition.family!r} was asked for scope {partition.scope_id!r} and answered for family "
-            f"{pool.family!r} in scope {pool.scope_id!r}."
-        )
-    if pool.mode not in MODES:
-        raise PoolInvariantError(f"family {partition.family!r}: mode {pool.mode!r} is not one of {', '.join(MODES)}.")
-    _check_size(pool, request)
-    for name, keys in pool.channels.items():
-        missing = sum(key not in pool.candidates for key in keys)
-        if missing:
-            raise PoolInvariantError(
-                f"family {partition.family!r}: channel {name!r} names {missing} members without details."
-            )
-    for candidate in pool.candidates.values():
-        _check_member(candidate, partition, identity)
-    if request.filters and not all(accepts(request.filters, candidate) for candidate in pool.candidates.values()):
-        raise PoolInvariantError(f"family {partition.family!r}: a member does not pass the request's filters.")
+        raise PoolInvariantError(f"family {family!r} returned {type(pool).__name__} instead of a Pool{hint}.")
+    try:
+        problem = _pool_problem(pool, request, identity)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # What is of another shape than a pool's values have; the text of the error is the family's own.
+        raise PoolInvariantError(f"family {family!r}: its pool is malformed ({type(error).__name__}).") from error
+    if problem:
+        raise PoolInvariantError(f"family {family!r}: {problem}.")
     return pool
 
 
-def _check_size(pool: Pool, request: RetrievalRequest) -> None:
-    """Refuse more than was asked for before anything looks at each member: cutting it would hide the mistake."""
+def _pool_problem(pool: Pool, request: RetrievalRequest, identity: Collection[str]) -> str:
+    """Return what is wrong with a pool, or nothing."""
+    partition, filters = request.partition, request.filters
+    if not _same(pool.scope_id, partition.scope_id) or not _same(pool.family, partition.family):
+        return (
+            f"it was asked for scope {partition.scope_id!r} and answered for family {pool.family!r} in scope "
+            f"{pool.scope_id!r}"
+        )
+    if pool.mode not in MODES:
+        return f"mode {pool.mode!r} is not one of {', '.join(MODES)}"
+    if problem := _size_problem(pool, request) or _statistics_problem(pool.statistics):
+        return problem
+    for candidate in pool.candidates.values():
+        if problem := _member_problem(candidate, partition) or _evidence_problem(candidate, identity):
+            return problem
+        if filters and not accepts(filters, candidate):
+            return "a member does not pass the request's filters"
+    if len({candidate.address for candidate in pool.candidates.values()}) < len(pool.candidates):
+        return "two members have one address"
+    return ""
+
+
+def _size_problem(pool: Pool, request: RetrievalRequest) -> str:
+    """Tell of more than was asked for, before anything looks at each member: cutting it would hide the mistake."""
     for name, keys in pool.channels.items():
+        if name not in CHANNELS:
+            return f"channel {name!r} is not one of {', '.join(CHANNELS)}"
         most = request.k if name != "neighbour" else _BESIDE * request.neighbours
         if len(keys) > most:
-            raise PoolInvariantError(
-                f"family {pool.family!r}: channel {name!r} has {len(keys)} members; {most} were asked for."
-            )
+            return f"channel {name!r} has {len(keys)} members; {most} were asked for"
         if len(set(keys)) < len(keys):
-            raise PoolInvariantError(f"family {pool.family!r}: channel {name!r} names a member twice.")
+            return f"channel {name!r} names a member twice"
+        missing = sum(key not in pool.candidates for key in keys)
+        if missing:
+            return f"channel {name!r} names {missing} members without details"
     members = sum(map(len, pool.channels.values()))
     if len(pool.candidates) > members:
-        raise PoolInvariantError(
-            f"family {pool.family!r}: gives details of {len(pool.candidates)} items and has {members} members."
-        )
+        return f"it gives details of {len(pool.candidates)} items and has {members} members"
+    return ""
 
 
-def _check_member(candidate: RawCandidate, partition: Partition, identity: Collection[str]) -> None:
+def _statistics_problem(statistics: LexicalStatistics) -> str:
+    items, mean = statistics.items, statistics.mean_length
+    if type(items) is not int or items < 0:
+        return f"statistics count {items!r} items"
+    if type(mean) not in (int, float) or not 0.0 <= mean < inf:
+        return f"the mean length is {mean!r}"
+    for term, frequency in statistics.document_frequency.items():
+        if type(frequency) is not int or not 0 < frequency <= items:
+            return f"{term!r} is said to be in {frequency!r} of {items} items"
+    return ""
+
+
+def _member_problem(candidate: RawCandidate, partition: Partition) -> str:
     address = candidate.address
-    if (address.scope_id, address.family) != (partition.scope_id, partition.family) or not address.artifact_id:
-        raise PoolInvariantError(
-            f"family {partition.family!r}: a member's address does not lie in scope {partition.scope_id!r}."
-        )
-    if type(address.revision) is not int or address.revision < 1:
-        raise PoolInvariantError(
-            f"family {partition.family!r}: a member's revision is {address.revision!r}, not 1 or more."
-        )
-    if candidate.evidence:
-        for name, value in candidate.evidence.items():
-            if name not in identity or not isinstance(value, str | int):
-                raise PoolInvariantError(
-                    f"family {partition.family!r}: evidence {name!r} is not among its declared identity fields "
-                    f"({', '.join(identity) or 'none'}), or not a string or whole number."
-                )
+    if (
+        not _same(address.scope_id, partition.scope_id)
+        or not _same(address.family, partition.family)
+        or not _is_text(address.artifact_id)
+        or not address.artifact_id
+    ):
+        return f"a member's address does not lie in scope {partition.scope_id!r}"
+    if type(address.revision) is not int or not 0 < address.revision <= _REVISIONS:
+        return "a member's revision is not a number from 1 up"
+    if type(candidate.length) is not int or candidate.length < 0:
+        return f"a member has the length {candidate.length!r}"
+    # Not a number compares with nothing.
+    if candidate.cosine is not None and not -_COSINE <= candidate.cosine <= _COSINE:
+        return f"a member has the cosine {candidate.cosine!r}"
+    for term, occurrences in candidate.matched.items():
+        if type(occurrences) is not int or occurrences < 1:
+            return f"a member holds {term!r} {occurrences!r} times"
+    return _text_problem(candidate)
 
 
-def check_admission(pool: Pool, admission: Admission) -> None:
-    """Check what an admission rule returned.
+def _text_problem(candidate: RawCandidate) -> str:
+    head, size = candidate.head, candidate.body_bytes
+    if not _is_text(head):
+        return "a member's head is no text"
+    length = len(head) if head.isascii() else len(head.encode())
+    if length > HEAD_BYTES:
+        return f"a member's head has {length} bytes; {HEAD_BYTES} are the most"
+    if type(size) is not int or size < length:
+        return f"a member's body is said to have {size!r} bytes, and its head has {length}"
+    for value in (candidate.title, candidate.category, *candidate.tags):
+        if value is not None and not _is_text(value):
+            return "a member's title, category or tag is no text"
+    return ""
+
+
+def _evidence_problem(candidate: RawCandidate, identity: Collection[str]) -> str:
+    for name, value in candidate.evidence.items():
+        whole = type(value) is int and -_WHOLE <= value <= _WHOLE
+        if name not in identity or not (whole or _is_text(value)):
+            return (
+                f"evidence {name!r} is not among its declared identity fields ({', '.join(identity) or 'none'}), or "
+                "not a string or whole number"
+            )
+    return ""
+
+
+def _same(value: object, wanted: str) -> bool:
+    return type(value) is str and value == wanted
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether *value* is plain text that can be written down."""
+    if type(value) is not str:
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
+
+
+def check_admission(pool: Pool, admission: object) -> Admission:
+    """Return *admission* when it can be one of *pool*.
 
     Raises:
-        PoolInvariantError: it admits what the pool does not hold, or its counts cannot be.
+        PoolInvariantError: it is none, admits what the pool's channels do not hold or something twice, is not in order,
+            holds what is no possible number, or its counts cannot be.
     """
+    if not isinstance(admission, Admission):
+        raise PoolInvariantError(f"admission returned {type(admission).__name__} instead of an Admission.")
     counts = admission.counts
+    for name, ranked in admission.ranked.items():
+        _check_ranked(name, ranked, frozenset(pool.channels.get(name, ())))
+    if not all(0.0 <= share <= _SHARE for share in admission.shares.values()):
+        raise PoolInvariantError("admission gives a share that is not from 0 to 1.")
     members = {key for keys in pool.channels.values() for key in keys}
     admitted = {key for ranked in admission.ranked.values() for key, _ in ranked}
-    if not admitted <= members:
-        raise PoolInvariantError(f"admission admits {len(admitted - members)} members that are not in the pool.")
     if (counts.family, counts.scope_id) != (pool.family, pool.scope_id) or (
         (counts.retrieved, counts.admitted) != (len(members), len(admitted))
     ):
@@ -123,3 +219,18 @@ def check_admission(pool: Pool, admission: Admission) -> None:
             f"admission counts {counts.retrieved} retrieved and {counts.admitted} admitted; the pool has "
             f"{len(members)} and {len(admitted)} passed."
         )
+    return admission
+
+
+def _check_ranked(name: str, ranked: Sequence[tuple[Key, float]], members: Collection[Key]) -> None:
+    last = inf
+    seen = set()
+    for key, score in ranked:
+        if key not in members:
+            raise PoolInvariantError(f"admission admits a member to {name!r} that is not in the pool's channel.")
+        if key in seen:
+            raise PoolInvariantError(f"admission admits a member to {name!r} twice.")
+        if not -inf < score <= last:
+            raise PoolInvariantError(f"admission gives {name!r} the score {score!r}, which is out of order.")
+        last = score
+        seen.add(key)

@@ -24,13 +24,17 @@ from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.records import FamilySpec
 from powerctx_core.types import AdmissionCounts, Deadline, Hit
 
-__all__ = ["Fetch", "Fetched", "Group", "Limits", "Source", "Waiting"]
+__all__ = ["Fetch", "Fetched", "Group", "Limits", "RuleFailed", "Source", "Waiting"]
 
 _LOGGER = logging.getLogger("powerctx")
 
 _RESERVE_S, _RESERVE_SHARE = 0.02, 0.25
 """What a call keeps for merging, planning and rendering: so many seconds, or this share of a short deadline."""
 _STEPS = 4
+
+
+class RuleFailed(Exception):
+    """A family's admission rule raised its ``__cause__``."""
 
 
 @attrs.frozen(kw_only=True)
@@ -141,7 +145,6 @@ class Fetch:
 
     Attributes:
         explained: returns the error to raise for what a family raised; it names the plugin.
-        misruled: does the same for its admission rule.
         degrade: go on without a family that fails, instead of raising its error.
     """
 
@@ -151,7 +154,6 @@ class Fetch:
     vectors: VectorIndex | None
     embeddings: QueryEmbeddings
     explained: Callable[[FamilySpec, BaseException], PowerctxError]
-    misruled: Callable[[FamilySpec, BaseException], PowerctxError]
     degrade: bool
 
     def __call__(self, sources: Sequence[Source], workers: Waiting) -> Fetched:
@@ -219,16 +221,19 @@ class Fetch:
                     if self.limits.native.passed:
                         return
                     self._scope(source, request, parts, snapshot, arrival)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - kept, and raised by whoever waits
+        except KeyboardInterrupt:  # the caller's
+            raise
+        except BaseException as error:  # noqa: BLE001 - kept, and raised by whoever waits
             # What was told to stop, and says that it did, has not failed; what fails when nobody waits is late.
             stopped = isinstance(error, StoreError | TimeoutError) and self.limits.native.passed
             if stopped or self.limits.retrieval.passed:
                 return
-            root = error.__cause__ if isinstance(error, PluginError) and error.__cause__ is not None else error
+            known = isinstance(error, PluginError | RuleFailed) and error.__cause__ is not None
+            root = error.__cause__ if known else error
             arrival.reason = "invalid" if isinstance(root, PoolInvariantError) else type(root).__name__
             arrival.error = self.explained(source.spec, error)
             if arrival.error is not error:
-                arrival.error.__cause__ = error
+                arrival.error.__cause__ = root
 
     def _scope(
         self,
@@ -271,10 +276,11 @@ class Fetch:
             returned.close()
         pool = check_pool(returned, request, source.spec.identity)
         try:
-            admission = rule.admit(pool, request.terms, self.policy.floor)
-            check_admission(pool, admission)
-        except (Exception, SystemExit) as error:
-            raise self.misruled(source.spec, error) from error
+            admission = check_admission(pool, rule.admit(pool, request.terms, self.policy.floor))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise RuleFailed(source.spec.admission) from error
         hits = fuse(pool, admission, self.policy, weights=request.weights, query=request.terms)
         return Group(
             counts=admission.counts,

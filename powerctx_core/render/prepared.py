@@ -66,5 +66,5 @@ class Prepared:
 
 def _members(evidence: Mapping[str, Any]) -> str:
     """Return a family's identity fields as further JSON members, every string escaped like text."""
-    encoded = json.dumps(dict(evidence), sort_keys=True)
+    encoded = json.dumps(dict(evidence), sort_keys=True, separators=(",", ":"))
     return "," + encoded[1:-1].replace("<", "\\u003c") if encoded != "{}" else ""

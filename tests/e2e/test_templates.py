@@ -169,7 +169,7 @@ def check_family(away: Away) -> None:
     question = "Why SQLite, and what is deployed on Friday?"
     content = away.run("powerctx", "prepare", question, *where, POWERCTX_PARTS__NOTES__FILE="tracker.json")
 
-    assert '"ref":["notes","freeze",2],"url": "https://tracker.example/7"' in content
+    assert '"ref":["notes","freeze",2],"url":"https://tracker.example/7"' in content
     assert '"ref":["memory",' in content
 
 

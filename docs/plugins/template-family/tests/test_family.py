@@ -64,7 +64,7 @@ def test_cited(tmp_path: Path) -> None:
     """A note is cited with the tracker's revision and its link."""
     content = asked(written(tmp_path, [FREEZE]))
 
-    assert '"ref":["notes","freeze",2],"url": "https://tracker.example/7"' in content
+    assert '"ref":["notes","freeze",2],"url":"https://tracker.example/7"' in content
 
 
 def test_changed_file(tmp_path: Path) -> None:

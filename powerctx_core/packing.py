@@ -1,0 +1,123 @@
+"""From candidates to text with the parts of a host: makes renderer and estimator, bounds them, and names what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import wait
+from functools import partial
+from math import isfinite
+
+import attrs
+
+from powerctx_core.assemble.budget import Budget, meters
+from powerctx_core.assemble.fit import Plan, plan
+from powerctx_core.config import Settings, secrets
+from powerctx_core.errors import PlanInvariantError, PluginError, cause
+from powerctx_core.host import Host
+from powerctx_core.ports import Selection, TokenEstimator
+from powerctx_core.requests import PrepareRequest
+from powerctx_core.types import Candidate, Deadline
+from powerctx_core.workers import Lanes
+
+__all__ = ["Packing"]
+
+_GRACE_S = 0.01
+"""How long after the deadline a text that is nearly ready is waited for, so that a busy machine still delivers."""
+
+
+@attrs.frozen(kw_only=True)
+class Packing:
+    """Chooses and renders entries.  Thread-safe."""
+
+    host: Host
+    settings: Settings
+    lanes: Lanes
+
+    def pack(
+        self, request: PrepareRequest, candidates: Sequence[Candidate], budget: Budget, deadline: Deadline
+    ) -> Plan | None:
+        """Return the plan, or ``None`` when the renderer does not get ready by *deadline*.
+
+        Under a deadline a plugin's renderer works on a worker: it may hang, or its factory, or that of an estimator.
+
+        Raises:
+            PlanInvariantError: the renderer failed or broke its contract.
+            PluginError: the token estimator failed.
+        """
+        if not candidates:
+            return Plan(opening="", entries=(), closing="", omitted={})
+        job = partial(self._plan, request, candidates, budget)
+        if deadline.at is None or self._own_parts(request):
+            return job()
+        lane = f"renderer:{request.renderer}"
+        future = self.lanes.queue(lane, job)
+        try:
+            wait([future], (deadline.remaining() or 0.0) + _GRACE_S)
+        finally:
+            if not future.done():
+                self.lanes.leave(lane, future)
+        return future.result() if future.done() and not future.cancelled() else None
+
+    def _own_parts(self, request: PrepareRequest) -> bool:
+        """Tell whether renderer and estimator are core's, which do not hang."""
+        estimator = self.settings.tokens.estimator
+        return self.host.own("powerctx_renderers", request.renderer) and (
+            request.max_tokens is None or self.host.own("powerctx_token_estimators", estimator)
+        )
+
+    def _plan(self, request: PrepareRequest, candidates: Sequence[Candidate], budget: Budget) -> Plan:
+        name = request.renderer
+        renderer = self.host.part("powerctx_renderers", name)
+        estimator = None if request.max_tokens is None else self._estimator()
+        try:
+            return plan(candidates, budget, meters(budget, estimator), renderer, Selection(scope_id=request.scope_id))
+        except (_EstimatorFailed, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            provider = self.host.provider("powerctx_renderers", name)
+            what = str(error) if type(error) is PlanInvariantError else cause(error, secrets(self.settings, name))
+            raise PlanInvariantError(
+                f"renderer {name!r} of {provider} failed: {what}; use another renderer or ask its author."
+            ) from error
+
+    def _estimator(self) -> TokenEstimator:
+        name = self.settings.tokens.estimator
+        part = self.host.part("powerctx_token_estimators", name)
+        title = f"token estimator {name!r} of {self.host.provider('powerctx_token_estimators', name)}"
+        return _Estimator(title, part, secrets(self.settings, name))
+
+
+class _EstimatorFailed(PluginError):
+    """A token estimator failed."""
+
+
+@attrs.frozen
+class _Estimator:
+    """A token estimator whose failures bear its name."""
+
+    title: str
+    part: TokenEstimator
+    hidden: Iterable[str]
+
+    def cost(self, text: str) -> float:
+        """Return what the part says.
+
+        Raises:
+            PluginError: it failed, or says what is no cost.
+        """
+        try:
+            cost = self.part.cost(text)
+            if type(cost) in (int, float) and isfinite(cost) and cost >= 0:
+                return cost
+            what = f"a text costs {cost!r}, not a number from 0 up"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            what = cause(error, self.hidden)
+            raise self._failed(what) from error
+        raise self._failed(what)
+
+    def _failed(self, what: str) -> PluginError:
+        return _EstimatorFailed(
+            f"The {self.title} failed: {what}; set tokens.estimator to another one or ask its author."
+        )
