@@ -15,7 +15,7 @@ import attrs
 from powerctx_core import config
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
-from powerctx_core.errors import InvalidRequest, NotFound, shown
+from powerctx_core.errors import InvalidRequest, NotFound, PowerctxError, shown
 from powerctx_core.host import Host
 from powerctx_core.ports import Store, StoreStatus
 from powerctx_core.records import FamilySpec
@@ -28,6 +28,8 @@ __all__ = ["Context", "open"]
 
 _EMBEDDING_WORKERS = 4
 _AWAITED_CALLS = 64
+_OVERDUE_S = 1.0
+"""How long after its deadline an awaited call that has begun is waited for: a busy machine lets it end late."""
 
 
 class Context:
@@ -46,13 +48,8 @@ class Context:
         self._workers = Workers(_EMBEDDING_WORKERS, "powerctx-embed")
         self._lanes = Lanes("powerctx")
         self._calls = Workers(_AWAITED_CALLS, "powerctx-call")
-        self.embedding = Embedding(
-            None if settings.embedder is None else host.part("powerctx_embedders", settings.embedder, field="embedder"),
-            store.vectors,
-            self._workers.submit,
-            timeout=settings.retrieval.write_embedding_timeout_s,
-            secrets=config.secrets(settings, settings.embedder) if settings.embedder else frozenset(),
-        )
+        self._closed = False
+        self.embedding = self._embedding(settings.embedder)
         self._engine = Engine(
             host=host,
             store=store,
@@ -71,11 +68,32 @@ class Context:
     ) -> None:
         self.close()
 
+    def _embedding(self, name: str | None) -> Embedding:
+        """Return the embedder of that name, or none, with the store's index."""
+        embedder, title, secrets = None, "", frozenset[str]()
+        if name is not None:
+            embedder = self.host.part("powerctx_embedders", name, field="embedder")
+            title = f"The embedder {name!r} of {self.host.provider('powerctx_embedders', name)}"
+            secrets = config.secrets(self.settings, name)
+        return Embedding(
+            embedder,
+            self.store.vectors,
+            self._workers.submit,
+            timeout=self.settings.retrieval.write_embedding_timeout_s,
+            secrets=secrets,
+            title=title,
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise PowerctxError("This context is closed; open a new one.")
+
     def close(self) -> None:
-        """Close store and parts; further calls of ``close`` do nothing.
+        """Close store and parts; further calls of ``close`` do nothing, any other is refused with an error.
 
         Parts that hang are not waited for.
         """
+        self._closed = True
         self._observers.close()
         for threads in (self._calls, self._lanes, self._workers):
             threads.close()
@@ -96,6 +114,7 @@ class Context:
             InvalidRequest: something is not an :class:`Item`, or names a family that no installed part declares.
             StoreError: the store refused; nothing of the batch was kept.
         """
+        self._check_open()
         batch = _listed("items", items)
         for item in batch:
             if not isinstance(item, Item):
@@ -117,6 +136,7 @@ class Context:
         Raises:
             CapabilityError: no embedder is open, the store has no vectors, or they are of another model.
         """
+        self._check_open()
         return self.embedding.embed_all(self._embedded, rebuild=rebuild)
 
     def _embedded(self, family: str) -> bool:
@@ -130,6 +150,7 @@ class Context:
             InvalidRequest: not a powerctx URI.
             NotFound: nothing is stored there, or (without a revision) it was retired.
         """
+        self._check_open()
         scope_id, family, artifact_id, revision = _named(uri)
         with self.store.catalogue.snapshot(Deadline()) as snapshot:
             if revision is None:
@@ -146,6 +167,7 @@ class Context:
         Raises:
             NotFound: nothing was ever stored there, or it was purged.
         """
+        self._check_open()
         scope_id, family, artifact_id, _ = _named(uri)
         with self.store.catalogue.snapshot(Deadline()) as snapshot:
             revisions = snapshot.history(scope_id, family, artifact_id)
@@ -158,6 +180,7 @@ class Context:
 
         An artifact is retired as a whole: a revision in a URI is ignored.
         """
+        self._check_open()
         return self.store.catalogue.retire(_artifacts(uris))
 
     def purge(self, uris: str | Address | Iterable[str | Address]) -> int:
@@ -165,6 +188,7 @@ class Context:
 
         An artifact is deleted as a whole: a revision in a URI is ignored.
         """
+        self._check_open()
         return self.store.catalogue.purge(_artifacts(uris))
 
     def prepare(self, request: str | PrepareRequest, **parameters: Any) -> PreparedContext:
@@ -174,20 +198,23 @@ class Context:
             InvalidRequest: a parameter is unknown or outside its limits, or names a part that is not installed.
             PluginError, PlanInvariantError, StoreError: see :meth:`Engine.prepare`.
         """
+        self._check_open()
         return self._prepare(_request(PrepareRequest, request, parameters))
 
     async def aprepare(self, request: str | PrepareRequest, **parameters: Any) -> PreparedContext:
         """Return what :meth:`prepare` returns, without blocking the event loop.
 
         The same pipeline runs on a thread of its own, with the caller's context variables; at most 64 such calls run
-        at once, the others wait for their turn.  A deadline counts from here.  When the await is cancelled, a call
-        that waits never runs, and one that runs goes on to its end, unheard: it only reads.
+        at once, the others wait for their turn.  A deadline counts from here and ends that wait, too: the answer's
+        outcome is ``deadline`` then, and all its families are late.  When the await is cancelled, a call that waits
+        never runs, and one that runs goes on to its end, unheard: it only reads.
 
         Raises:
             InvalidRequest, PluginError, PlanInvariantError, StoreError: as :meth:`prepare`.
         """
+        self._check_open()
         checked = _request(PrepareRequest, request, parameters)
-        return await _awaited(self._calls, partial(self._prepare, checked, self._engine.deadline(checked)))
+        return await _awaited(self._calls, partial(self._prepare, checked), self._engine.deadline(checked))
 
     def _prepare(self, request: PrepareRequest, deadline: Deadline | None = None) -> PreparedContext:
         prepared = self._engine.prepare(request, deadline)
@@ -201,6 +228,7 @@ class Context:
             InvalidRequest: a parameter is unknown or outside its limits, or names a part that is not installed.
             PluginError, StoreError: see :meth:`Engine.find`.
         """
+        self._check_open()
         return self._find(_request(FindRequest, request, parameters))
 
     async def afind(self, request: str | FindRequest, **parameters: Any) -> Found:
@@ -209,8 +237,9 @@ class Context:
         Raises:
             InvalidRequest, PluginError, StoreError: as :meth:`find`.
         """
+        self._check_open()
         checked = _request(FindRequest, request, parameters)
-        return await _awaited(self._calls, partial(self._find, checked, self._engine.deadline(checked)))
+        return await _awaited(self._calls, partial(self._find, checked), self._engine.deadline(checked))
 
     def _find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
         found = self._engine.find(request, deadline)
@@ -222,6 +251,7 @@ class Context:
 
         Blocks as long as that takes; a model that fails to load is left to the calls, which go on by words.
         """
+        self._check_open()
         for text in ("What do we know about this? Do not call any tools.", "只根据提供的上下文回答：我们知道什么？"):
             analyse_query(text)
         self.partitions()
@@ -229,15 +259,18 @@ class Context:
 
     def partitions(self) -> Mapping[Partition, int]:
         """Return every (scope, family) that holds current items, with their number."""
+        self._check_open()
         with self.store.catalogue.snapshot(Deadline()) as snapshot:
             return snapshot.partitions()
 
     def reindex(self, *, limit: int | None = None) -> Iterator[int]:
         """Analyse all items anew, yielding how many are done; can be interrupted and taken up again."""
+        self._check_open()
         return iter(self.store.catalogue.reindex(limit=limit))
 
     def status(self) -> StoreStatus:
         """Describe the store's location, schema and health."""
+        self._check_open()
         return self.store.status()
 
 
@@ -317,10 +350,23 @@ def _request(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) ->
     return cls(query=request, **parameters)  # type: ignore[arg-type]  # the request checks its own fields
 
 
-async def _awaited(threads: Workers, call: Callable[[], _T]) -> _T:
+async def _awaited(threads: Workers, call: Callable[[Deadline], _T], deadline: Deadline) -> _T:
+    """Return the result of *call*, made on one of *threads*; without one by *deadline*, that of a call that is late."""
     import asyncio  # who does not await does not load it
 
-    return await asyncio.wrap_future(threads.submit(call))
+    future = threads.submit(partial(call, deadline))
+    answer = asyncio.wrap_future(future)
+    try:
+        await asyncio.wait([answer], timeout=deadline.remaining())
+        if not answer.done() and not future.cancel():
+            await asyncio.wait([answer], timeout=_OVERDUE_S)
+        if answer.done() and not answer.cancelled():
+            return answer.result()
+    finally:
+        future.cancel()
+        answer.cancel()  # what it ends with later is nobody's
+    # It asks for nothing any more, so that it does not keep the event loop.
+    return call(Deadline.after(0.0))
 
 
 def _named(uri: str | Address) -> tuple[str, str, str, int | None]:

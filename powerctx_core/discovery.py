@@ -1,12 +1,13 @@
 """Finds installed plugins, imports the ones that may load, and takes their records; every failure is kept as data.
 
-A plugin that is switched off is not imported.  One that crashes, even by ``sys.exit``, stops nobody else.
+A plugin that is switched off is not imported.  One that crashes, even by ``sys.exit`` or by what is no ``Exception``,
+stops nobody else.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import attrs
 import pluggy
 
 from powerctx_core import hookspecs
-from powerctx_core.errors import PluginError, blanked, redacted
+from powerctx_core.errors import PluginError, cause, safe_message
 from powerctx_core.hookspecs import API, GROUP, HOOKS
 from powerctx_core.vetting import Invalid, check_hooks, hint, name_problem, records_of
 
@@ -147,7 +148,9 @@ def _other_api(who: _Found, group: str) -> Failed:
 def _load(who: _Found, entry: EntryPoint) -> Loaded | Failed:
     try:
         plugin = entry.load()
-    except (Exception, SystemExit) as error:  # whatever a plugin does, the others go on
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a plugin does, the others go on
         return _failed(who, error, reason=f"{entry.value} cannot be imported: {cause(error)}")
     return given(plugin, name=who.name, distribution=who.distribution, version=who.version)
 
@@ -175,16 +178,6 @@ def _failed(who: _Found, error: BaseException, *, reason: str, state: str = "fai
     )
 
 
-def cause(error: BaseException, secrets: Iterable[str] = ()) -> str:
-    """Return one line that says what was raised, without secrets: those of URLs in it, and the given ones."""
-    if isinstance(error, SystemExit):
-        return blanked(f"it called sys.exit({error.code!r})", secrets)
-    lines = blanked(str(error), secrets).strip().splitlines()
-    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    text = redacted(text)
-    return text if len(text) <= 300 else text[:299] + "…"
-
-
 def registrar() -> pluggy.PluginManager:
     """Return a fresh manager that knows the hooks and no plugin."""
     manager = pluggy.PluginManager("powerctx")
@@ -210,14 +203,13 @@ def take_records(manager: pluggy.PluginManager, loaded: Loaded) -> Loaded | Fail
             for implementation in caller.get_hookimpls()
             if implementation.plugin is loaded.plugin and caller.name in HOOKS
         }
-    except (Exception, SystemExit) as error:  # whatever a plugin does, the others go on
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a plugin does, the others go on
         if registered is not None:
             manager.unregister(name=registered)
-        known = isinstance(error, Invalid)
-        return _failed(
-            loaded,
-            PluginError(f"{loaded.provider}: {error}.") if known else error,
-            reason=str(error) if known else cause(error),
-            state=error.state if isinstance(error, Invalid) else "failed",
-        )
+        if type(error) is Invalid:
+            reason = safe_message(str(error))
+            return _failed(loaded, PluginError(f"{loaded.provider}: {reason}."), reason=reason, state=error.state)
+        return _failed(loaded, error, reason=cause(error))
     return attrs.evolve(loaded, records=MappingProxyType({hook: records[hook] for hook in HOOKS if hook in records}))

@@ -6,11 +6,24 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from math import isfinite
 
-from powerctx_core.errors import CapabilityError, InvalidRequest, PowerctxError, blanked, redacted
+import attrs
+
+from powerctx_core.errors import (
+    CapabilityError,
+    InvalidRequest,
+    PluginError,
+    PowerctxError,
+    cause,
+    made_safe,
+    safe_message,
+    said,
+    shown,
+)
 from powerctx_core.ports import Embedder, EmbedRequest, VectorIndex
 from powerctx_core.text.cut import head
-from powerctx_core.types import Deadline, Item, Key, PutResult
+from powerctx_core.types import Deadline, EmbeddingProfile, Item, Key, PutResult
 from powerctx_core.vectors import check_vector, embedding_text
 
 __all__ = ["Embedding"]
@@ -19,11 +32,24 @@ _LOGGER = logging.getLogger("powerctx")
 _BATCH = 64
 
 
+@attrs.frozen
+class _Checked:
+    """An embedder whose profile was read once, and is one."""
+
+    embedder: Embedder
+    profile: EmbeddingProfile
+
+    def embed(self, request: EmbedRequest) -> Sequence[bytes]:
+        """Ask the embedder."""
+        return self.embedder.embed(request)
+
+
 class Embedding:
     """An embedder and the index that keeps what it makes.
 
     Attributes:
-        ready: the embedder, when its vectors can be used with those that are stored; else ``None``.
+        ready: the embedder, when its vectors can be used with those that are stored; else ``None``.  Its profile is the
+            one that it had at first, whatever it says later.
         problem: why it is not ready, or ``None`` when it is, or when there is no embedder at all.
     """
 
@@ -35,16 +61,30 @@ class Embedding:
         *,
         timeout: float,
         secrets: frozenset[str] = frozenset(),
+        title: str = "The embedder",
     ) -> None:
-        self._embedder = embedder
+        """Read the profile of the embedder, and tell the index.
+
+        Args:
+            embedder: what makes vectors, if anything does.
+            index: what keeps them, if the store has one.
+            submit: runs a job on a worker.
+            timeout: seconds that writing waits for a batch of vectors.
+            secrets: what no message may show.
+            title: of the embedder and who provides it, for messages.
+
+        Raises:
+            PluginError: the profile cannot be read, or holds what no model can have.
+        """
+        self._embedder = None if embedder is None else _Checked(embedder, _profile(embedder, title, secrets))
         self._index = index
         self._submit = submit
         self._timeout = timeout
         self._secrets = secrets
         self.problem: CapabilityError | None = None
-        if embedder is not None and index is not None:
+        if self._embedder is not None and index is not None:
             try:
-                index.attach(embedder.profile)
+                index.attach(self._embedder.profile)
             except CapabilityError as error:
                 # Words go on; whoever asks for vectors is told.
                 self.problem = error
@@ -57,15 +97,15 @@ class Embedding:
 
     def told(self, message: str) -> str:
         """Return *message* without secrets: an embedder's own words may quote its settings."""
-        return blanked(redacted(message), self._secrets)
+        return safe_message(message, self._secrets)
 
     def warm(self) -> None:
         """Have the model loaded, if there is one; waits as long as writing waits for vectors."""
         if self.ready is not None:
             try:
                 self._ask(self.ready, ("warm",))
-            except CapabilityError as error:
-                _LOGGER.warning("the embedder could not be warmed up: %s", self.told(str(error)))
+            except PowerctxError as error:
+                _LOGGER.warning("the embedder could not be warmed up: %s", error)
 
     def known(self, items: Sequence[Item]) -> Mapping[str, bytes]:
         """Return the vectors that are stored already for the texts of *items*."""
@@ -90,11 +130,13 @@ class Embedding:
         }
         try:
             self._store(texts, known)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             _LOGGER.warning(
                 "%d items are stored without vectors (%s); `powerctx embed` makes them.",
                 len(texts),
-                self.told(_cause(error)),
+                self.told(said(error) if isinstance(error, PowerctxError) else cause(error, self._secrets)),
             )
 
     def embed_all(self, wanted: Callable[[str], bool], *, rebuild: bool) -> Iterator[int]:
@@ -156,6 +198,7 @@ class Embedding:
 
         Raises:
             CapabilityError: it failed, did not answer in time, or gave another number of vectors.
+            PowerctxError: what it raised itself of this kind, fit to be shown.
         """
         request = EmbedRequest(texts=texts, deadline=Deadline.after(self._timeout))
         future = self._submit(lambda: embedder.embed(request))
@@ -163,14 +206,17 @@ class Embedding:
             made = future.result(self._timeout)
             count = len(made)
         except (FutureTimeout, TimeoutError):
-            future.cancel()
             raise CapabilityError(
                 f"The embedder did not answer within {self._timeout:g} s (retrieval.write_embedding_timeout_s)."
             ) from None
-        except PowerctxError:
+        except KeyboardInterrupt:
             raise
-        except (Exception, SystemExit) as error:
-            raise CapabilityError(f"The embedder failed: {self.told(_cause(error))}") from error
+        except PowerctxError as error:
+            raise made_safe(error, self._secrets)  # noqa: B904 - it is the same error, most often
+        except BaseException as error:
+            raise CapabilityError(f"The embedder failed: {cause(error, self._secrets)}") from error
+        finally:
+            future.cancel()  # nobody waits for it any more
         if count != len(texts):
             raise CapabilityError(f"The embedder gave {count} vectors for {len(texts)} texts.")
         return made
@@ -180,5 +226,57 @@ def _text(item: Item) -> str:
     return embedding_text(item.title, head(item.text))
 
 
-def _cause(error: BaseException) -> str:
-    return str(error) if isinstance(error, PowerctxError) else f"{type(error).__name__}: {error}"
+def _profile(embedder: Embedder, title: str, secrets: frozenset[str]) -> EmbeddingProfile:
+    """Return the profile of an embedder as plain values.
+
+    Raises:
+        PluginError: it cannot be read, or holds what no model can have.
+    """
+    try:
+        problem, profile = _checked(embedder.profile)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise PluginError(
+            f"{title}: its profile cannot be read: {cause(error, secrets)}; upgrade or uninstall it, or open the "
+            "store without an embedder."
+        ) from error
+    if profile is None:
+        raise PluginError(
+            f"{title}: its profile {safe_message(problem, secrets)}; upgrade or uninstall it, or open the store "
+            "without an embedder."
+        )
+    return profile
+
+
+def _checked(given: object) -> tuple[str, EmbeddingProfile | None]:
+    """Return what is wrong with a profile, and, when nothing is, the profile as plain values."""
+    if not isinstance(given, EmbeddingProfile):
+        return f"is {'nothing' if given is None else f'a {type(given).__name__}'}, not an EmbeddingProfile", None
+    fingerprint, dimensions, languages = given.fingerprint, given.dimensions, given.languages
+    if not isinstance(fingerprint, str) or not fingerprint.strip():
+        return f"has the fingerprint {shown(fingerprint)}, not a text that identifies the model", None
+    if not isinstance(dimensions, int) or isinstance(dimensions, bool) or dimensions < 1:
+        return f"has {shown(dimensions)} dimensions, not a whole number from 1 up", None
+    if not isinstance(languages, tuple | list | frozenset | set) or not all(
+        isinstance(each, str) and each for each in languages
+    ):
+        return f"has the languages {shown(languages)}, not a tuple of codes such as ('en', 'de')", None
+    numbers = {name: getattr(given, name) for name in ("noise", "match", "weight")}
+    for name, value in numbers.items():
+        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+            return f"has the {name} {shown(value)}, not a finite number", None
+    noise, match, weight = map(float, numbers.values())
+    if not -1.0 <= noise < match <= 1.0:
+        return f"has noise {noise:g} and match {match:g}; cosines with -1 <= noise < match <= 1 are wanted", None
+    if weight < 0.0:
+        return f"has the weight {weight:g}, which is below 0", None
+    profile = EmbeddingProfile(
+        fingerprint=str(fingerprint),
+        dimensions=int(dimensions),
+        languages=tuple(map(str, languages)),
+        noise=noise,
+        match=match,
+        weight=weight,
+    )
+    return "", profile

@@ -8,7 +8,8 @@ through :func:`redacted_url` first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 from urllib.parse import unquote
 
 __all__ = [
@@ -23,8 +24,13 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "blanked",
+    "cause",
+    "kind",
+    "made_safe",
     "redacted",
     "redacted_url",
+    "safe_message",
+    "said",
     "shown",
     "url_secrets",
 ]
@@ -79,6 +85,17 @@ class PlanInvariantError(PowerctxError):
 
 
 _SHOWN = 60
+_LINE, _MESSAGE = 300, 2000
+"""The most characters of a cause, and of a message that somebody else wrote."""
+_READ = 8 * _MESSAGE
+"""So much of a message is searched for secrets; the patterns take long on a long one."""
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # such as colours
+    r"|\x1b[\]PX^_][^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # such as titles of windows
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""What commands a terminal, turns the direction of text round, or is no character."""
 _OWN_SCHEME = "powerctx://"
 _SHORTEST_SECRET = 4
 _TOKEN = 16
@@ -92,6 +109,11 @@ _SECRET_PARAMETER = re.compile(
     r"(?i)([?&;#](?:[^=&;#\s]*(?:pass|pwd|token|secret|key|auth|credential|bearer|private)[^=&;#\s]*"
     r"|(?:[^=&;#\s]*[-_.])?sig(?:nature)?)=)((?:[^&;\s]|;(?![\w.~-]+=))*)"
 )
+_HEADER = re.compile(
+    r"(?i)(?<![.$\w])((?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|digest|token|negotiate)\s+)?"
+    r"|x-(?:api-key|auth-token)[\"']?\s*[:=]\s*[\"']?)[^\s\"',;]+"
+)
+_BEARER = re.compile(r"\b([Bb]earer|BEARER)\s+(?=\S*[0-9A-Z])[\w.~+/=-]{4,}")
 
 
 def redacted_url(url: str) -> str:
@@ -129,8 +151,98 @@ def blanked(message: str, secrets: Iterable[str]) -> str:
 
 
 def redacted(message: str) -> str:
-    """Return *message* with the secrets of every URL in it replaced by ``***``."""
-    return re.sub(r"\S+", lambda word: redacted_url(word[0]) if "://" in word[0] else word[0], message)
+    """Return *message* with the secrets of every URL and authorization header in it replaced by ``***``."""
+    message = re.sub(r"\S+", lambda word: redacted_url(word[0]) if "://" in word[0] else word[0], message)
+    return _BEARER.sub(r"\1 ***", _HEADER.sub(r"\1***", message))
+
+
+def said(error: BaseException) -> str:
+    """Return ``str(error)``, or nothing when its ``__str__`` raises: this never does."""
+    return _spoken(str, error) or ""
+
+
+def kind(error: BaseException) -> str:
+    """Return the name of an error's class; never raises."""
+    return _spoken(lambda each: type(each).__name__, error) or "an exception"
+
+
+def cause(error: BaseException, secrets: Iterable[str] = ()) -> str:
+    """Return one line that says what was raised, fit to be shown: as :func:`safe_message`, and at most 300 characters.
+
+    Never raises, whatever the error does when it is asked for its text.
+    """
+    name, hidden = kind(error), tuple(secrets)
+    if issubclass(type(error), SystemExit):
+        code = _spoken(lambda each: repr(each.code), error)
+        text = "it called sys.exit" if code is None else f"it called sys.exit({code})"
+    else:
+        words = _spoken(str, error)
+        if words is None:
+            return safe_message(f"{name} (its text cannot be shown)")
+        # A secret may have several lines, so that it is looked for before the first is taken.
+        lines = blanked(words, hidden).strip().splitlines()
+        text = f"{name}: {lines[0]}" if lines else name
+    return _cut(" ".join(safe_message(text, hidden).splitlines()), _LINE)
+
+
+def safe_message(text: str, hidden: Iterable[str] = ()) -> str:
+    """Return a message that somebody else wrote, such as a part's own :class:`PowerctxError`, fit to be shown.
+
+    Secrets of URLs and headers and the values in *hidden* become ``***``; what commands a terminal is taken out, line
+    ends excepted; what is longer than 2000 characters is cut.  Who wrote it is the caller's to add.
+    """
+    hidden = tuple(hidden)
+    text = _plain(blanked(str.__str__(text), hidden))
+    # Once more: a secret may have been written with such characters, or hold some.
+    text = blanked(text, {_plain(secret) for secret in hidden})
+    if len(text) > _READ:
+        # The end of a URL's password may be cut off: nothing of it is shown.
+        start = max(text.rfind(" ", 0, _READ), text.rfind("\n", 0, _READ)) + 1
+        scheme = text.find("://", start, _READ)
+        text = text[: _READ if scheme < 0 else scheme] + "…"
+    return _cut(redacted(text), _MESSAGE)
+
+
+def made_safe(error: PowerctxError, hidden: Iterable[str] = (), part: object = "") -> PowerctxError:
+    """Return what a part raised of this tree with a message as :func:`safe_message` gives it, to be raised instead.
+
+    It is the same error, or one of the nearest class here when its own class may say something else.
+
+    Args:
+        error: what was raised.
+        hidden: what no message may show.
+        part: who raised it, for the end of a message that does not name it.
+    """
+    message = safe_message(said(error), hidden) or kind(error)
+    who = str(part)
+    if who and who not in message:
+        message = f"{message.rstrip('.')} ({who})."
+    own = next(each for each in type(error).__mro__ if each.__module__ == __name__)
+    if own is type(error):
+        error.args = (message,)
+        return error
+    safe: PowerctxError = own(message)
+    safe.__cause__ = error
+    return safe
+
+
+def _spoken(speak: Callable[[Any], str], error: BaseException) -> str | None:
+    """Return what somebody else's code says about *error*, as plain text, or ``None`` when it raises."""
+    try:
+        return str.__str__(speak(error))
+    except BaseException:  # noqa: BLE001 - whatever it is, what is told of it must not be worse
+        return None
+
+
+def _plain(text: str) -> str:
+    """Return *text* without what is no text, lines and words apart."""
+    for end in ("\r\n", "\u2028", "\u2029"):
+        text = text.replace(end, "\n")
+    return _ESCAPES.sub("", text.replace("\t", " "))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _user_info(url: str) -> Iterator[tuple[int, int]]:
@@ -173,7 +285,7 @@ def _authority(rest: str) -> str:
 def shown(value: object) -> str:
     """Return *value* as an error message shows it: its ``repr``, cut to 60 characters."""
     try:
-        text = repr(value)
-    except ValueError:  # a whole number of more digits than Python prints
+        text = str.__str__(repr(value))
+    except Exception:  # noqa: BLE001 - somebody else's class, or a whole number of more digits than Python prints
         text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else type(value).__name__
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

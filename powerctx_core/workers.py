@@ -7,12 +7,14 @@ import logging
 import queue
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
-from powerctx_core.errors import PowerctxError
+from powerctx_core.errors import PowerctxError, kind
 from powerctx_core.ports import Sink
+from powerctx_core.types import Deadline
 
 __all__ = ["Lanes", "Observers", "Workers"]
 
@@ -40,63 +42,96 @@ class Workers:
     def __init__(self, limit: int, name: str) -> None:
         self.limit = limit
         self._name = name
-        self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._jobs: OrderedDict[Future[Any], tuple[Callable[[], Any], Deadline]] = OrderedDict()
+        self._change = threading.Condition(threading.Lock())
         self._threads = 0
         self._free = 0
         """Threads that wait for a job, or are just starting, less the jobs that wait for a thread."""
         self._closed = False
 
-    def submit(self, job: Callable[[], _T]) -> Future[_T]:
+    def submit(self, job: Callable[[], _T], until: Deadline = Deadline()) -> Future[_T]:
         """Run *job* on a worker, with the caller's context variables, and return its future.
 
-        A future that is cancelled before a worker is free for it never runs.  ``SystemExit`` becomes the future's
-        exception.
+        A future that is cancelled before a worker is free for it never runs, and nothing is kept of it.  Whatever the
+        job raises becomes the future's exception.
+
+        Args:
+            job: what to do.
+            until: when nobody waits for it any more; a job that has not begun by then is cancelled.
 
         Raises:
             PowerctxError: the pool was closed.
         """
         future: Future[_T] = Future()
+        future.add_done_callback(self._forget)
         context = contextvars.copy_context()
-        with self._lock:
+        with self._change:
             if self._closed:
                 raise PowerctxError("This context is closed; open a new one.")
-            self._jobs.put((future, lambda: context.run(job)))
+            overdue = [each for each, (_, end) in self._jobs.items() if end.passed]
+            self._jobs[future] = (lambda: context.run(job), until)
             self._free -= 1
-            self._start()
+            self._change.notify()
+        self._start()
+        for each in overdue:
+            each.cancel()
         return future
+
+    def _forget(self, future: Future[Any]) -> None:
+        """Take a job that was cancelled out of the queue: it may stand behind one that hangs for ever."""
+        if not future.cancelled():
+            return
+        with self._change:
+            waited = self._jobs.pop(future, None) is not None
+            self._free += waited
+        if waited:
+            future.set_running_or_notify_cancel()  # whoever waits for it is told
 
     def widen(self, limit: int) -> None:
         """Allow *limit* threads, for the jobs that wait, too; never fewer than before."""
-        with self._lock:
+        with self._change:
             self.limit = max(limit, self.limit)
-            if not self._closed:
-                self._start()
+        self._start()
 
     def _start(self) -> None:
         """Start the threads that there is work for: a job never waits behind one that may hang while one can be had."""
-        while self._free < 0 and self._threads < self.limit:
-            self._threads += 1
-            self._free += 1
-            threading.Thread(target=self._run, name=f"{self._name}-{self._threads}", daemon=True).start()
+        while True:
+            with self._change:
+                if self._free >= 0 or self._threads >= self.limit or self._closed:
+                    return
+                self._threads += 1
+                self._free += 1
+                number = self._threads
+            # Not under the lock, which the thread needs to begin.
+            threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True).start()
 
     def close(self) -> None:
         """Let idle workers end; jobs that run are left alone.  Further calls do nothing."""
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                for _ in range(self._threads):
-                    self._jobs.put(None)
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
 
     def _run(self) -> None:
-        while (taken := self._jobs.get()) is not None:
-            future, job = taken
+        while (taken := self._next()) is not None:
+            future, job, until = taken
+            if until.passed:
+                future.cancel()
             if future.set_running_or_notify_cancel():
                 self._finish(future, job)
             else:
                 self._free_again()
             # The frame must not keep the job's values alive while it waits for the next one.
             del future, job, taken
+
+    def _next(self) -> tuple[Future[Any], Callable[[], Any], Deadline] | None:
+        """Wait for a job and take it; ``None`` when there is none and the pool was closed."""
+        with self._change:
+            while not self._jobs:
+                if self._closed:
+                    return None
+                self._change.wait()
+            future, (job, until) = self._jobs.popitem(last=False)
+            return future, job, until
 
     def _finish(self, future: Future[Any], job: Callable[[], Any]) -> None:
         try:
@@ -110,7 +145,7 @@ class Workers:
             future.set_result(result)
 
     def _free_again(self) -> None:
-        with self._lock:
+        with self._change:
             self._free += 1
 
 
@@ -143,8 +178,7 @@ class Lanes:
             PowerctxError: the lanes were closed.
         """
         with self._lock:
-            left = {job: since for job, since in self._left.get(lane, {}).items() if not job.done()}
-            self._left[lane] = left
+            left = self._still_left(lane)
         if left:
             grace = max(0.0, max(left.values()) + _RETURNING_S - time.monotonic())
             if wait(left, grace if patience is None else min(patience, grace)).not_done:
@@ -173,7 +207,16 @@ class Lanes:
         if future.cancel():
             return
         with self._lock:
-            self._left[lane] = {**self._left.get(lane, {}), future: time.monotonic()}
+            left = self._still_left(lane)
+            if not future.done():
+                self._left[lane] = {**left, future: time.monotonic()}
+
+    def _still_left(self, lane: str) -> dict[Future[Any], float]:
+        """Return the jobs that were left and still run, and forget the others; the lock is held."""
+        left = {job: since for job, since in self._left.pop(lane, {}).items() if not job.done()}
+        if left:
+            self._left[lane] = left
+        return left
 
     def close(self) -> None:
         """Let idle workers end; jobs that run are left alone.  Further calls do nothing."""
@@ -227,8 +270,8 @@ class Observers:
             for name, sink in self._sinks.items():
                 try:
                     sink.observe(event)
-                except (Exception, SystemExit) as error:
-                    self._log_once(name, "sink %s failed: %s", name, type(error).__name__)
+                except BaseException as error:  # the thread is all sinks'
+                    self._log_once(name, "sink %s failed: %s", name, kind(error))
 
     def _log_once(self, name: str, message: str, *values: object) -> None:
         if name not in self._failed:

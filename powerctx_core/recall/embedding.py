@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from typing import Protocol
 
-from powerctx_core.errors import redacted
+from powerctx_core.errors import CapabilityError, cause, redacted
 from powerctx_core.ports import Embedder, EmbedRequest
 from powerctx_core.types import Deadline, EmbeddingProfile
 from powerctx_core.vectors import check_vector
@@ -43,6 +45,13 @@ def serves(profile: EmbeddingProfile, query: str) -> bool:
     return found <= set(profile.languages)
 
 
+class _Submit(Protocol):
+    """How to run a job; see :meth:`powerctx_core.workers.Workers.submit`."""
+
+    def __call__(self, job: Callable[[], bytes | None], until: Deadline) -> Future[bytes | None]:
+        """Run *job* on a worker, unless it has not begun by *until*."""
+
+
 class QueryEmbeddings:
     """Vectors of one call's texts; each distinct text is embedded once.
 
@@ -56,7 +65,7 @@ class QueryEmbeddings:
     def __init__(
         self,
         embedder: Embedder | None,
-        submit: Callable[[Callable[[], bytes]], Future[bytes]],
+        submit: _Submit,
         *,
         timeout: float,
         deadline: Deadline,
@@ -68,7 +77,7 @@ class QueryEmbeddings:
         left = deadline.remaining()
         self._hurried = left is not None and left < timeout
         self._wait = deadline if self._hurried else Deadline.after(timeout)
-        self._pending: dict[str, Future[bytes]] = {}
+        self._pending: dict[str, Future[bytes | None]] = {}
         self._lock = threading.Lock()
         self.fallback = "none"
         self.reason: str | None = None
@@ -91,15 +100,8 @@ class QueryEmbeddings:
             if embedder is None or self.fallback != "none" or text in self._pending:
                 return
             request = EmbedRequest(texts=(text,), purpose="query", deadline=self._wait)
-
-            def embed() -> bytes:
-                vector = embedder.embed(request)[0]
-                if any(vector):
-                    check_vector(vector, embedder.profile.dimensions)
-                return vector
-
             self.made += 1
-            self._pending[text] = self._submit(embed)
+            self._pending[text] = self._submit(partial(_vector, embedder, request), self._wait)
 
     def __call__(self, text: str) -> bytes | None:
         """Return the vector of *text*, or ``None`` when there is none in time."""
@@ -109,19 +111,17 @@ class QueryEmbeddings:
             if future is None or self.fallback != "none":
                 return None
         try:
-            vector = future.result(self._wait.remaining())
-        except (FutureTimeout, TimeoutError):
+            return future.result(self._wait.remaining())
+        except (FutureTimeout, TimeoutError, CancelledError):
             future.cancel()
             self._fail("inference_timeout", "the embedder did not answer in time")
-            return None
-        except Exception as error:  # noqa: BLE001 - whatever a model does, words still find
-            self._fail("inference_unavailable", f"{type(error).__name__}: {error}")
-            return None
+        except KeyboardInterrupt:
+            raise
         except SystemExit:
             self._fail("inference_unavailable", "the embedder tried to exit")
-            return None
-        # Zeros say that the model knows nothing of the text.
-        return vector if any(vector) else None
+        except BaseException as error:  # noqa: BLE001 - whatever a model does, words still find
+            self._fail("inference_unavailable", cause(error))
+        return None
 
     def unavailable(self, reason: str) -> None:
         """Note that there are no vectors in this call, and why."""
@@ -132,3 +132,20 @@ class QueryEmbeddings:
             if self.fallback == "none":
                 self.fallback = fallback
                 self.reason = self._told(reason)
+
+
+def _vector(embedder: Embedder, request: EmbedRequest) -> bytes | None:
+    """Return the vector of the one text of *request*; ``None`` when the model knows nothing of it and gives zeros.
+
+    Raises:
+        CapabilityError: it gave another number of vectors.
+        InvalidRequest: it is no vector.
+    """
+    made = embedder.embed(request)
+    if len(made) != 1:
+        raise CapabilityError(f"the embedder gave {len(made)} vectors for 1 text")
+    vector = made[0]
+    if isinstance(vector, bytes) and not any(vector):
+        return None
+    check_vector(vector, embedder.profile.dimensions)
+    return vector
