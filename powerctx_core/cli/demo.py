@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -74,8 +75,10 @@ def demo(invocation: Invocation, /) -> None:
     for number, answer in enumerate(answers, 1):
         _show(number, answer)
     output.emit()
-    output.emit("Now your own: powerctx ingest FOLDER --scope project:mine --split")
-    output.emit('              powerctx prepare "QUESTION" --scope project:mine')
+    # Under `uv run` the program is on no path of the user's own.
+    program = "uv run powerctx" if os.environ.get("UV") else "powerctx"
+    output.emit(f"Now your own: {program} ingest FOLDER --scope project:mine --split")
+    output.emit(f'              {program} prepare "QUESTION" --scope project:mine')
 
 
 def _opened(invocation: Invocation, file: Path) -> Context:

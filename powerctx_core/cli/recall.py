@@ -27,6 +27,11 @@ _deadline = click.option(
     type=int,
     help="1..600000 ms, then go on with what has arrived; the setting recall.deadline_ms when absent.",
 )
+_on_family_error = click.option(
+    "--on-family-error",
+    metavar="WHAT",
+    help="fail, or degrade: go on without a family that fails; the setting recall.on_family_error when absent.",
+)
 
 
 @click.command(
@@ -42,6 +47,7 @@ _deadline = click.option(
 @click.option("--max-items", metavar="N", type=int, help="1..64 entries; 8 when absent.")
 @click.option("--renderer", metavar="NAME", help="An installed text form; `prepared` when absent.")
 @_deadline
+@_on_family_error
 @recall_options
 @common
 @click.pass_obj
@@ -94,6 +100,7 @@ def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str 
 @click.option("--search-type", metavar="TYPE", help="auto (when absent), fts, vector or hybrid.")
 @click.option("--time-field", metavar="FIELD", help="created, updated (when absent) or event: what the times mean.")
 @_deadline
+@_on_family_error
 @recall_options
 @common
 @click.pass_obj
@@ -155,11 +162,15 @@ def advice(
         stored = sorted({partition.scope_id for partition in partitions} - {scope_id, *references})
         others = sorted({partition.family for partition in partitions if partition.scope_id in (scope_id, *references)})
         hint = f"store something with `powerctx ingest PATH --scope {scope_id}`"
+        asked = {counts.family for counts in diagnostics.counts}
+        unasked = [name for name in ctx.host.names("powerctx_families") if name not in asked]
         if others:
             hint = f"it holds the families {', '.join(others)}: pass --families {','.join(others)}"
         elif stored:
             shown = ", ".join(stored[:SCOPES_SHOWN]) + (", …" if len(stored) > SCOPES_SHOWN else "")
             hint += f", or pass a --scope that holds something: {shown}"
+        if unasked and not others:
+            hint += f"; installed and not asked: {', '.join(unasked)} (--families, or the setting recall.families)"
         why = f"nothing is stored in scope {searched} (families: {_families(diagnostics)}); {hint}"
     elif outcome == "no_match" and filtered:
         why = f"nothing in scope {searched} passes the filters and shares a word with the query; loosen the filters"

@@ -28,6 +28,7 @@ from powerctx_core import (
     StoreError,
     hookimpl,
 )
+from powerctx_core.cli.program import program
 from powerctx_core.cli.recall import find, prepare
 from powerctx_core.families import StoredFamily
 
@@ -299,15 +300,46 @@ def test_an_interrupt() -> None:
                 context.prepare("alpha", scope_id="s", **parameters)
 
 
+# Beginning of a row's first cell -> its test, here or in another module.
+ROWS = {
+    "a plugin does not import, is not valid, or is of another": "tests/bad_plugins/test_bad_plugins.py::test_broken",
+    "a part cannot be made: its factory raises, or is not there": "test_a_part_that_cannot_be_made",
+    "the chosen store does not open": "tests/bad_plugins/test_bad_plugins.py::test_store_that_does_not_open",
+    "the store fails while it is read": "test_the_store_fails_while_it_is_read",
+    "the embedder fails, or takes longer than": "test_the_embedder_fails",
+    "a family raises, also `SystemExit`": "test_a_family_raises",
+    "a family breaks its contract: another scope, more members": "test_a_family_breaks_its_contract",
+    "all that could have answered failed": "test_all_families_fail",
+    "a family does not answer by the deadline": "test_a_family_is_late",
+    "the vector search or the query's vector does not come by": "test_a_channel_is_late",
+    "a family's factory, or that of its": "tests/bad_plugins/test_bad_families.py::test_factories_that_hang",
+    "a plugin's renderer or token estimator hangs, or its": "test_the_renderer_is_late",
+    "the renderer raises, or breaks a promise of the planner": "test_the_renderer_fails",
+    "a sink fails": "test_a_sink_fails",
+    "Ctrl-C, wherever it lands": "test_an_interrupt",
+}
+
+
 @pytest.mark.docs
 def test_every_row_is_a_test() -> None:
-    """Each row names a test that exists, and each test of this module belongs to a row."""
-    rows = [line for line in PAGE.read_text("utf-8").partition("## The table")[2].splitlines() if line[:2] == "| "][1:]
-    named = re.findall(r"<!-- (\S+)::(\S+) -->", "\n".join(rows))
+    """Each row has a test that exists, and each test of this module belongs to a row."""
+    lines = PAGE.read_text("utf-8").partition("## The table")[2].splitlines()
+    cells = [line[2:] for line in lines if line[:2] == "| "][1:]
 
-    assert len(rows) == len(named)
-    for path, name in named:
-        assert f"\ndef {name}(" in (ROOT / path).read_text("utf-8"), name
-    here = {name for path, name in named if path.endswith(Path(__file__).name)}
+    assert len(cells) == len(ROWS)
+    assert all(cell.startswith(row) for cell, row in zip(cells, ROWS, strict=True))
+    for test in ROWS.values():
+        path, _, name = test.rpartition("::")
+        assert f"\ndef {name}(" in (ROOT / path if path else Path(__file__)).read_text("utf-8"), name
     own = set(re.findall(r"^def (test_\w+)", Path(__file__).read_text("utf-8"), re.MULTILINE))
-    assert own - {"test_every_row_is_a_test"} == here
+    assert own - {"test_every_row_is_a_test", "test_errors_begin_as_the_page_says"} == {
+        test for test in ROWS.values() if "::" not in test
+    }
+
+
+def test_errors_begin_as_the_page_says() -> None:
+    """The program's lines begin as the page shows them."""
+    result = CliRunner().invoke(program, ["read", "nonsense"], prog_name="powerctx")
+
+    assert result.output.startswith("error: ")
+    assert "`error: …`" in PAGE.read_text("utf-8")
