@@ -21,7 +21,7 @@ from powerctx_core.errors import (
     PowerctxError,
     StoreError,
     cause,
-    safe_message,
+    made_safe,
 )
 from powerctx_core.host import Host
 from powerctx_core.packing import Packing
@@ -218,13 +218,13 @@ class Engine:
     def _explained(self, spec: FamilySpec, error: BaseException) -> PowerctxError:
         """Return the error to raise for what a family raised."""
         hidden = secrets(self.settings, spec.name)
-        if isinstance(error, StoreError | CapabilityError | ConfigError):
-            # Of the store or the settings, most often; what a family says by them is as little to be trusted.
-            error.args = (safe_message(str(error), hidden),)
-            return error
+        provider = self.host.provider("powerctx_families", spec.name)
+        if isinstance(error, StoreError | CapabilityError | ConfigError | PluginError):
+            # Of the store, the settings or the host; a family of somebody else's may raise them, too, and is named.
+            own = self.host.own("powerctx_families", spec.name)
+            return made_safe(error, hidden, "" if own else f"family {spec.name!r} of {provider}")
         if isinstance(error, RuleFailed):
             return self._misruled(spec, error.__cause__ or error)
-        provider = self.host.provider("powerctx_families", spec.name)
         if isinstance(error, PoolInvariantError):
             return PluginError(f"{provider}: {error}")
         return PluginError(

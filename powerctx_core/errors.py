@@ -182,7 +182,7 @@ def cause(error: BaseException, secrets: Iterable[str] = ()) -> str:
         # A secret may have several lines, so that it is looked for before the first is taken.
         lines = blanked(words, hidden).strip().splitlines()
         text = f"{name}: {lines[0]}" if lines else name
-    return _cut(" ".join(safe_message(text, hidden).splitlines()), _LINE)
+    return _cut(" ".join(safe_message(text, hidden).splitlines()), _LINE).removesuffix(": ")
 
 
 def safe_message(text: str, hidden: Iterable[str] = ()) -> str:

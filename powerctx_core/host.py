@@ -5,10 +5,7 @@ Every :func:`powerctx_core.open` has its own host; there is no global one.
 
 from __future__ import annotations
 
-import importlib
-import logging
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, cast
@@ -16,7 +13,7 @@ from typing import Any, Self, cast
 import attrs
 
 from powerctx_core import builtin
-from powerctx_core.config import Settings, part_settings, secrets
+from powerctx_core.config import Settings
 from powerctx_core.discovery import (
     Disabled,
     Failed,
@@ -28,10 +25,8 @@ from powerctx_core.discovery import (
 )
 from powerctx_core.errors import (
     CapabilityError,
-    ConfigError,
     InvalidRequest,
     PluginError,
-    PowerctxError,
     StoreError,
     StoreUnavailable,
     blanked,
@@ -39,14 +34,13 @@ from powerctx_core.errors import (
     redacted_url,
     url_secrets,
 )
-from powerctx_core.offers import NOUNS, PACKAGES, PART_PACKAGES, Offer, broken, clash
+from powerctx_core.factories import Factories
+from powerctx_core.offers import NOUNS, PACKAGES, PART_PACKAGES, Offer, clash
 from powerctx_core.ports import Store
 from powerctx_core.records import FamilySpec, StoreSpec
-from powerctx_core.vetting import OWN_NAME, check_part
+from powerctx_core.vetting import OWN_NAME
 
 __all__ = ["Host", "PluginStatus"]
-
-logger = logging.getLogger(__name__)
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -70,17 +64,6 @@ class PluginStatus:
     state: str
     reason: str = ""
     hooks: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-
-
-class _Slot:
-    """Where a part is kept once it is made; its lock lets one thread make it."""
-
-    __slots__ = ("lock", "made", "value")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.made = False
-        self.value: Any = None
 
 
 class Host:
@@ -108,10 +91,7 @@ class Host:
             [(f"{NOUNS[hook][0]} {name!r}", parts) for (hook, name), parts in self._offered.items() if len(parts) > 1]
             + [(f"the URL scheme {each!r}", parts) for each, parts in self._schemes.items() if len(parts) > 1]
         )
-        self._lock = threading.Lock()
-        self._slots: dict[tuple[str, str], _Slot] = {}
-        self._made: list[tuple[Offer, Any]] = []
-        self._closed = False
+        self._factories = Factories(settings, self._offered)
 
     @classmethod
     def compose(
@@ -179,20 +159,13 @@ class Host:
             ConfigError: its settings do not fit.
             PluginError: it cannot be imported or made; the message names distribution, hook, part and cause.
         """
-        self._check_open()
-        slot = self._slots.get((hook, name))
-        if slot is not None and slot.made:  # no lock on the way of every request
+        self._factories.check_open()
+        if (slot := self._factories.kept(hook, name)) is not None:  # no lock on the way of every request
             return slot.value
         part = self._part(hook, name, field)
         if hook == "powerctx_stores":
             raise CapabilityError(f"A store is opened by its URL; use open_store('{part.record.schemes[0]}://…').")
-        with self._lock:
-            slot = self._slots.setdefault((hook, name), _Slot())
-        with slot.lock:
-            if not slot.made:
-                slot.value = self._make(part, *((part.record,) if hook == "powerctx_families" else ()))
-                slot.made = True
-        return slot.value
+        return self._factories.once(part, *((part.record,) if hook == "powerctx_families" else ()))
 
     def store_for(self, url: str) -> StoreSpec:
         """Return the record of the store that serves *url*, by its scheme.
@@ -211,10 +184,10 @@ class Host:
             PluginError: two plugins serve the scheme.
             ConfigError: the store's settings do not fit.
         """
-        self._check_open()
+        self._factories.check_open()
         part = self._store(url)
         try:
-            return cast("Store", self._make(part, url))
+            return cast("Store", self._factories.make(part, url))
         except PluginError as error:
             raise StoreUnavailable(f"{redacted_url(url)} cannot be opened. {_without_password(url, str(error))}") from (
                 error.__cause__ or error
@@ -285,8 +258,7 @@ class Host:
             for hook, records in plugin.records.items():
                 for record in records:
                     part = Offer(hook, record, plugin)
-                    self._factory(part)
-                    self._settings(part)
+                    self._factories.check(part)
                     if isinstance(record, FamilySpec) and record.admission not in self.names("powerctx_admissions"):
                         known = ", ".join(self.names("powerctx_admissions"))
                         raise PluginError(
@@ -300,11 +272,7 @@ class Host:
 
     def close(self) -> None:
         """Close every part and store that was made, the last first; errors are logged.  Again is allowed."""
-        with self._lock:
-            self._closed = True
-            made, self._made = self._made, []
-        for part, value in reversed(made):
-            _close(part, value)
+        self._factories.close()
 
     def __enter__(self) -> Self:
         return self
@@ -313,10 +281,6 @@ class Host:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise PowerctxError("This host is closed; open a new one.")
 
     def _part(self, hook: str, name: str, field: str | None = None) -> Offer:
         parts = self._offered.get((hook, name), ())
@@ -365,62 +329,6 @@ class Host:
             sentences.append(f" Switched off by POWERCTX_PLUGINS: {', '.join(off)}.")
         return "".join(sentences)
 
-    def _make(self, part: Offer, *arguments: Any) -> Any:
-        factory = self._factory(part)
-        if part.hook == "powerctx_commands":
-            return factory
-        hidden = secrets(self.settings, part.record.name)
-        try:
-            value = factory(*arguments, self._settings(part))
-            check_part(part.hook, value)
-        except (PluginError, ConfigError, CapabilityError, StoreError) as error:
-            _blank(error, hidden)
-            raise
-        except InvalidRequest as error:
-            if part.hook == "powerctx_stores":  # the URL is the caller's
-                _blank(error, hidden)
-                raise
-            raise broken(part, "could not be made", error, hidden) from error
-        except (Exception, SystemExit) as error:
-            raise broken(part, "could not be made", error, hidden) from error
-        with self._lock:
-            if not self._closed:
-                self._made.append((part, value))
-                return value
-        _close(part, value)
-        raise PowerctxError("This host was closed meanwhile; open a new one.")
-
-    def _factory(self, part: Offer) -> Any:
-        factory = part.record.factory
-        if not isinstance(factory, str):
-            return factory
-        module, _, name = factory.partition(":")
-        try:
-            found = getattr(importlib.import_module(module), name)
-        except (Exception, SystemExit) as error:
-            raise broken(part, f"could not be loaded from {factory}", error) from error
-        if not callable(found):
-            raise PluginError(f"The {part} ({part.hook}): {factory} is not callable; correct its record.")
-        return found
-
-    def _settings(self, part: Offer) -> Any:
-        record = part.record
-        foreign = {
-            field.name
-            for (hook, name), parts in self._offered.items()
-            for other in parts
-            if name == record.name and hook != part.hook
-            for field in attrs.fields(other.record.settings)
-        }
-        try:
-            return part_settings(record.settings, self.settings, record.name, frozenset(foreign))
-        except ConfigError:
-            raise
-        except Exception as error:
-            raise broken(
-                part, "has settings that cannot be read", error, secrets(self.settings, record.name)
-            ) from error
-
     def _status(self, plugin: Loaded | Failed | Disabled) -> PluginStatus:
         state, reason, records = plugin.state, plugin.reason, getattr(plugin, "records", {})
         for what, parts in self._clashes:
@@ -448,18 +356,3 @@ def _own_version() -> str:
 def _without_password(url: str, message: str) -> str:
     """Return *message*, which may quote a driver, without the secrets of *url*."""
     return redacted(blanked(message.replace(url, redacted_url(url)), url_secrets(url)))
-
-
-def _blank(error: PowerctxError, hidden: Iterable[str]) -> None:
-    """Take what a part was told in confidence out of its own message."""
-    error.args = tuple(blanked(each, hidden) if isinstance(each, str) else each for each in error.args)
-
-
-def _close(part: Offer, value: Any) -> None:
-    # The close of a renderer ends a text.
-    if part.hook == "powerctx_renderers" or not callable(getattr(value, "close", None)):
-        return
-    try:
-        value.close()
-    except (Exception, SystemExit):  # what is left is closed too
-        logger.exception("Closing the %s failed.", part)

@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from powerctx_core import builtin
-from powerctx_core.discovery import Loaded, cause
-from powerctx_core.errors import PluginError
+from powerctx_core.discovery import Loaded
+from powerctx_core.errors import PluginError, cause
 
 __all__ = ["NOUNS", "PACKAGES", "PART_PACKAGES", "Offer", "broken", "clash"]
 
@@ -69,9 +69,15 @@ def clash(what: str, parts: Sequence[Offer]) -> str:
     )
 
 
-def broken(part: Offer, what: str, error: BaseException, hidden: Iterable[str] = ()) -> PluginError:
-    """Return the error of a part that *what* happened to, without the values in *hidden*."""
+def broken(
+    part: Offer, what: str, error: BaseException, hidden: Iterable[str] = (), *, checked: bool = False
+) -> PluginError:
+    """Return the error of a part that *what* happened to, without the values in *hidden*.
+
+    It advises to check the plugin, unless that is being done.
+    """
+    look = "" if checked else f"run `powerctx check {part.owner.name}`, then "
+    told = cause(error, hidden)
     return PluginError(
-        f"The {part} ({part.hook}) {what}: {cause(error, hidden)}; run `powerctx check {part.owner.name}`, "
-        f"then upgrade or uninstall {part.owner.distribution}."
+        f"The {part} ({part.hook}) {what}: {told}; {look}upgrade or uninstall {part.owner.distribution}."
     )

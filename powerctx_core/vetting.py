@@ -38,6 +38,9 @@ METHODS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Hook -> the methods that a part of it must have."""
 
+ATTRIBUTES: Mapping[str, tuple[str, ...]] = MappingProxyType({"powerctx_stores": ("catalogue", "vectors")})
+"""Hook -> the attributes that a part of it must have."""
+
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FACTORY = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
@@ -213,7 +216,7 @@ def check_part(hook: str, value: Any) -> None:
     """Check what a factory returned.
 
     Raises:
-        TypeError: it lacks a method of its port, or is not synchronous.
+        TypeError: it lacks a method or an attribute of its port, or is not synchronous.
     """
     if inspect.isawaitable(value):
         if inspect.iscoroutine(value):
@@ -225,3 +228,8 @@ def check_part(hook: str, value: Any) -> None:
             raise TypeError(f"its factory returned {_kind(value)} without the method {name}")
         if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
             raise TypeError(f"{type(value).__name__}.{name} is 'async def'; parts are synchronous")
+    for name in ATTRIBUTES.get(hook, ()):
+        try:
+            getattr(value, name)
+        except AttributeError:
+            raise TypeError(f"its factory returned {_kind(value)} without the attribute {name}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +14,7 @@ from powerctx_core.cli.options import Invocation, common, examples
 from powerctx_core.errors import PluginError
 
 if TYPE_CHECKING:
-    from powerctx_core.host import PluginStatus
+    from powerctx_core.host import Host, PluginStatus
 
 __all__ = ["check", "plugins"]
 
@@ -25,7 +25,8 @@ __all__ = ["check", "plugins"]
 def plugins(invocation: Invocation, /) -> None:
     """List every installed plugin: distribution, version, state and parts.
 
-    A plugin that failed is listed with its reason. POWERCTX_PLUGINS="" switches all but the core's own parts off, a
+    A plugin that failed is listed with its reason; `powerctx check NAME` also loads what is only imported when it is
+    used. POWERCTX_PLUGINS="" switches all but the core's own parts off, a
     list of names allows only these.
     """
     host = invocation.host()
@@ -40,7 +41,7 @@ def plugins(invocation: Invocation, /) -> None:
                 for status in report
             ),
         )
-    for problem in host.problems():
+    for problem in (*host.problems(), *_shadowed(host)):
         output.note(problem)
 
 
@@ -64,6 +65,18 @@ def check(invocation: Invocation, /, *, name: str) -> None:
     for status in loaded:
         who = f"{status.distribution} {status.version}".strip()
         output.emit(output.plain(f"{status.name} ({who}): all of it loads: {_parts(status.hooks)}"))
+
+
+def _shadowed(host: Host) -> Iterator[str]:
+    """Give one sentence for each command of a plugin that can never run."""
+    from powerctx_core.cli.program import COMMANDS  # which imports this module when it runs the command
+
+    for name in host.names("powerctx_commands"):
+        if name in COMMANDS:
+            yield (
+                f"The command {name!r} of {host.provider('powerctx_commands', name)} is never run, since powerctx has "
+                "one of that name; ask its author to rename it."
+            )
 
 
 def _status(status: PluginStatus) -> dict[str, Any]:

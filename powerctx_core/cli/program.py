@@ -15,7 +15,7 @@ import click
 
 from powerctx_core.cli import output
 from powerctx_core.cli.options import Invocation, common, examples
-from powerctx_core.errors import ConfigError, InvalidRequest, PluginError, PowerctxError
+from powerctx_core.errors import ConfigError, InvalidRequest, PluginError, PowerctxError, cause
 
 if TYPE_CHECKING:
     from powerctx_core.host import Host
@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("doctor:doctor", "Check store, plugins and disk space."),
     "index": ("doctor:index", "Analyse all stored items anew."),
 }
-"""Name -> where the command is, in this package, and its line in the help."""
+"""Name -> where the command is, in this package, and its line in the help.  No plugin can replace one."""
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -74,9 +74,11 @@ class Program(click.Group):
         except OSError as error:
             _report(f"{error}.", error, invocation)
             sys.exit(1)
-        except Exception as error:  # noqa: BLE001 (a defect is a failed run, shown in one line like any other)
+        except SystemExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 (a defect is a failed run, shown in one line like any other)
             hint = "" if invocation.debug else " Run it again with --debug and report the traceback."
-            _report(f"unexpected {type(error).__name__}: {error}.{hint}", error, invocation)
+            _report(f"unexpected {cause(error)}.{hint}", error, invocation)
             sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
 

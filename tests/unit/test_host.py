@@ -349,7 +349,7 @@ class Cellar:
     def __init__(self, url: str, settings: Tuning) -> None:
         self.url, self.settings, self.closed = url, settings, 0
 
-    catalogue = None
+    catalogue = vectors = None
 
     def status(self) -> None:
         """Say nothing."""
@@ -568,7 +568,9 @@ def test_close_order_and_errors(caplog):
 
     assert ["b", "a", "c"] == closed
     assert 1 == store.closed
-    assert ["Closing the sink 'b' of (given) failed."] == [record.getMessage() for record in caplog.records]
+    assert ["Closing the sink 'b' of (given) failed: RuntimeError: stuck"] == [
+        record.getMessage() for record in caplog.records
+    ]
 
 
 def test_close_leaves_renderers_alone():
