@@ -396,6 +396,7 @@ def test_factory_that_cannot_be_imported(site, factory, cause):
     ) == str(caught.value)
     with pytest.raises(PluginError, match="could not be loaded") as checked:
         host.check("hollow")
+    assert str(checked.value).endswith(f"{cause}; upgrade or uninstall acme-hollow.")
     assert checked.value.__cause__ is not None
     assert_good_works(host)
 
@@ -456,6 +457,28 @@ def test_settings_of_a_part_are_strict(site):
     with pytest.raises(ConfigError):
         host.check("tuned")
     assert_good_works(host)
+
+
+def test_command_with_the_name_of_a_built_in_one(site):
+    """It is never run, which `plugins` says; the built-in one works."""
+    site.install(
+        "usurper",
+        """
+        from powerctx_core import CommandSpec, hookimpl
+        @hookimpl
+        def powerctx_commands():
+            yield CommandSpec(name='plugins', factory='usurper_plugin:run', about='Run instead.')
+        """,
+    )
+
+    ended = site.run("from powerctx_core.cli.program import program; program(['plugins'])")
+
+    assert 0 == ended.returncode
+    assert (
+        "The command 'plugins' of acme-usurper 1.0 is never run, since powerctx has one of that name; ask its author "
+        "to rename it.\n"
+    ) == ended.stderr
+    assert "acme-good" in ended.stdout
 
 
 def test_damaged_metadata(site):

@@ -40,6 +40,14 @@ LONG_MS = 60_000
 HANGS_S = 30.0
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> None:
+    """What the first call of a process imports is not timed."""
+    with opened(Plugin()) as context:
+        context.warm()
+        context.prepare("alpha", scope_id="s", deadline_ms=LONG_MS)
+
+
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
     """Opens at the end of the test, for everything that hangs in it."""
@@ -559,6 +567,52 @@ def test_an_awaited_deadline_counts_from_the_call(gate: threading.Event) -> None
     assert "deadline" == late.diagnostics.outcome
 
 
+def test_cancelled_calls_that_hang_hold_nobody_up(gate: threading.Event) -> None:
+    """Cancelled awaits of a family that hangs may use up every thread: a call with a deadline still ends at it."""
+
+    async def main(context: powerctx.Context) -> Any:
+        hung = [asyncio.create_task(context.aprepare("alpha", scope_id="s", families=["slow"])) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        for task in hung:
+            task.cancel()
+        await asyncio.gather(*hung, return_exceptions=True)
+        answers = [await context.aprepare("alpha", scope_id="s", deadline_ms=SHORT_MS) for _ in range(3)]
+        found = await context.afind("alpha", scope_id="s", families=["memory"], deadline_ms=SHORT_MS)
+        return [*answers, found], len(context._calls._jobs)
+
+    with opened(Plugin(slow=lambda *_: gate.wait(HANGS_S))) as context:
+        context._calls = Workers(2, "test")
+        answers, waiting = asyncio.run(main(context))
+
+    assert [("deadline", ("memory", "slow"))] * 3 == [
+        (answer.diagnostics.outcome, answer.diagnostics.late) for answer in answers[:3]
+    ]
+    assert ("memory",) == answers[3].diagnostics.late
+    assert 0 == waiting
+
+
+def test_what_nobody_waits_for_is_not_kept(gate: threading.Event) -> None:
+    """Beside a family, an embedder and a renderer that hang, calls leave no job and no future behind."""
+    plugin = Plugin(
+        slow=lambda *_: gate.wait(HANGS_S),
+        embed=lambda: gate.wait(HANGS_S),
+        renderer=lambda settings: gate.wait(HANGS_S),
+    )
+    settings = {"retrieval": {"embedding_timeout_s": 0.001}}
+    with opened(plugin, families=["slow", "memory"], embedder="given", **settings) as context:
+        for number in range(12):
+            for renderer in ("prepared", "given"):
+                context.prepare(f"alpha {number}", scope_id="s", deadline_ms=5, renderer=renderer)
+        lanes = context._lanes
+        waiting = {name: len(pool._jobs) for name, pool in lanes._pools.items() if pool._jobs}
+        left = {name: len(jobs) for name, jobs in lanes._left.items()}
+        queries = len(context._workers._jobs)
+
+    assert {} == waiting
+    assert all(number <= 4 for number in left.values())
+    assert queries <= 1
+
+
 def test_many_awaited_calls_hang_no_pool() -> None:
     """More calls than any pool has threads all end: calls never wait for workers of their own kind."""
 
@@ -573,14 +627,43 @@ def test_many_awaited_calls_hang_no_pool() -> None:
     assert {3} == {len(answer.selected) for answer in answers}
 
 
-def test_a_closed_context_says_so() -> None:
-    """A call with a deadline after ``close`` is an error of this package, not one of threads."""
+CLOSED: dict[str, Callable[[powerctx.Context], object]] = {
+    "prepare": lambda ctx: ctx.prepare("alpha", scope_id="s"),
+    "prepare in time": lambda ctx: ctx.prepare("alpha", scope_id="s", deadline_ms=LONG_MS),
+    "prepare anyway": lambda ctx: ctx.prepare("alpha", scope_id="s", on_family_error="degrade"),
+    "aprepare": lambda ctx: asyncio.run(ctx.aprepare("alpha", scope_id="s")),
+    "find": lambda ctx: ctx.find("alpha", scope_id="s"),
+    "find anyway": lambda ctx: ctx.find("alpha", scope_id="s", on_family_error="degrade"),
+    "afind": lambda ctx: asyncio.run(ctx.afind("alpha", scope_id="s", deadline_ms=LONG_MS)),
+    "put": lambda ctx: ctx.put([Item(scope_id="s", text="beta")]),
+    "get": lambda ctx: ctx.get("powerctx://s/memory/memory"),
+    "history": lambda ctx: ctx.history("powerctx://s/memory/memory"),
+    "retire": lambda ctx: ctx.retire("powerctx://s/memory/memory"),
+    "purge": lambda ctx: ctx.purge("powerctx://s/memory/memory"),
+    "embed": lambda ctx: list(ctx.embed()),
+    "warm": lambda ctx: ctx.warm(),
+    "partitions": lambda ctx: ctx.partitions(),
+    "reindex": lambda ctx: list(ctx.reindex()),
+    "status": lambda ctx: ctx.status(),
+}
+
+
+@pytest.mark.parametrize("call", CLOSED)
+def test_a_closed_context_says_so(call: str) -> None:
+    """Every call after ``close`` is one error that says it, and blames no part; closing again is allowed."""
     context = opened(Plugin())
     context.close()
+    context.close()
 
-    for deadline in (None, LONG_MS):
-        with pytest.raises(powerctx.PowerctxError, match="closed"):
-            context.prepare("alpha", scope_id="s", deadline_ms=deadline)
+    with pytest.raises(powerctx.PowerctxError, match=r"^This context is closed; open a new one\.$"):
+        CLOSED[call](context)
+
+
+def test_no_call_is_missing_from_the_closed_ones() -> None:
+    """Whatever a context offers is tried after ``close``."""
+    public = {name for name, value in vars(powerctx.Context).items() if callable(value) and not name.startswith("_")}
+
+    assert {name.split()[0] for name in CLOSED} == public - {"close"}
 
 
 def test_a_job_never_waits_behind_one_that_hangs(gate: threading.Event) -> None:

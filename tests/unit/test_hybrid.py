@@ -285,6 +285,73 @@ def test_embedding_what_is_stored_says_why_it_fails(url: str, answer: Any) -> No
             list(context.embed())
 
 
+class Mute(BaseException):
+    """An error without words that is no ``Exception``."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise SystemExit(2)
+
+
+@pytest.mark.parametrize(
+    ("profile", "says"),
+    [
+        (None, "is nothing, not an EmbeddingProfile"),
+        (
+            RuntimeError("no key in https://me:hunter2@host"),
+            r"cannot be read: RuntimeError: no key in https://\*\*\*@host",
+        ),
+        (Mute(), r"cannot be read: Mute \(its text cannot be shown\)"),
+        ({"noise": 0.5, "match": 0.5}, "has noise 0.5 and match 0.5; cosines with -1 <= noise < match <= 1"),
+        ({"noise": math.nan}, "has the noise nan, not a finite number"),
+        ({"dimensions": 0}, "has 0 dimensions, not a whole number from 1 up"),
+        ({"dimensions": True}, "has True dimensions"),
+        ({"weight": -1.0}, "has the weight -1, which is below 0"),
+        ({"languages": "en"}, "has the languages 'en', not a tuple of codes"),
+        ({"fingerprint": " "}, "has the fingerprint ' ', not a text that identifies the model"),
+    ],
+    ids=["none", "raises", "mute", "equal", "nan", "zero", "bool", "weight", "languages", "fingerprint"],
+)
+def test_a_profile_that_no_model_can_have(profile: Any, says: str) -> None:
+    """It is refused when the store is opened, by the name of the embedder and its provider."""
+
+    class Odd(Topics):
+        @property
+        def profile(self) -> Any:
+            """Return, or raise, what is tried."""
+            if isinstance(profile, BaseException):
+                raise profile
+            return profile and attrs.evolve(self._profile, **profile)
+
+    with pytest.raises(powerctx.PluginError, match=rf"^The embedder 'topics' of \(given\): its profile {says}"):
+        _open(Odd())
+
+
+def test_a_profile_is_read_once(url: str) -> None:
+    """What an embedder says of itself later changes nothing, and cannot fail a call."""
+    embedder = Topics()
+    with _open(embedder, url) as context:
+        context.put(_ITEMS)
+        embedder._profile = None  # type: ignore[assignment]  # as a broken embedder does
+        embedder._vector = lambda text: _unit((1.0, 0.0, 0.05))  # type: ignore[method-assign]  # needs the profile
+        prepared = context.prepare("harbour", scope_id="s")
+
+    assert "ship" == _ids(prepared)[0]
+    assert "none" == prepared.diagnostics.fallback
+
+
+@pytest.mark.parametrize("made", [0, 2])
+def test_a_query_gets_one_vector(url: str, made: int) -> None:
+    """Another number of vectors for one text is the embedder's failure; words go on."""
+    embedder = Topics(lambda request: [_unit((1.0, 0.0, 0.0))] * made)
+    with _open(embedder, url) as context:
+        context.put(_ITEMS)
+        prepared = context.prepare("ship", scope_id="s")
+
+    assert "ship" == _ids(prepared)[0]
+    assert "inference_unavailable" == prepared.diagnostics.fallback
+
+
 def test_an_embedder_that_hangs_does_not_hold_writing_for_ever(url: str) -> None:
     """``put`` stores the items and gives up on their vectors after ``retrieval.write_embedding_timeout_s``."""
     gate = threading.Event()

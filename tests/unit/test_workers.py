@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from asyncio import CancelledError
 
 import pytest
 
@@ -21,8 +22,11 @@ class _Recording:
 
 
 class _Failing:
+    def __init__(self, kind: type[BaseException] = SystemExit) -> None:
+        self._kind = kind
+
     def observe(self, event: object) -> None:
-        raise SystemExit(f"secret {event}")
+        raise self._kind(f"secret {event}")
 
 
 def test_sinks_see_every_event_in_order_on_another_thread() -> None:
@@ -39,10 +43,13 @@ def test_sinks_see_every_event_in_order_on_another_thread() -> None:
     assert threading.current_thread().name not in sink.threads
 
 
-def test_a_failing_sink_is_logged_once_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """Even SystemExit stays inside; the log names the sink and holds nothing of the event."""
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, CancelledError, KeyboardInterrupt, RuntimeError])
+def test_a_failing_sink_is_logged_once_and_harms_nobody(
+    kind: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever is raised stays inside; the log names the sink and holds nothing of the event."""
     sink = _Recording()
-    observers = Observers({"bad": _Failing(), "good": sink})
+    observers = Observers({"bad": _Failing(kind), "good": sink})
 
     with caplog.at_level(logging.WARNING, "powerctx"):
         observers.notify("canary")
@@ -50,7 +57,7 @@ def test_a_failing_sink_is_logged_once_and_harms_nobody(caplog: pytest.LogCaptur
         observers.close()
 
     assert sink.events == ["canary", "canary"]
-    assert [record.getMessage() for record in caplog.records] == ["sink bad failed: SystemExit"]
+    assert [record.getMessage() for record in caplog.records] == [f"sink bad failed: {kind.__name__}"]
 
 
 def test_a_blocked_sink_never_delays_the_caller() -> None:
