@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 import attrs
 
-from powerctx_core.errors import ConfigError, blanked, redacted, redacted_url, shown, url_secrets
+from powerctx_core.errors import ConfigError, blanked, redacted, redacted_url, shown
+from powerctx_core.secrecy import Keys, holds_secret, is_secret, is_secret_number, parsed, secrets_in
 from powerctx_core.settings import RecallSettings, RetrievalSettings, Settings, TokenSettings
 from powerctx_core.wire.strict import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert
 
@@ -30,21 +31,16 @@ __all__ = [
     "default_store_url",
     "load",
     "part_settings",
-    "secrets",
     "show",
     "structure",
 ]
 
 T = TypeVar("T")
-Keys = tuple[str, ...]
 
 FILE = "powerctx.toml"
 PREFIX = "POWERCTX_"
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
-_SECRET = re.compile(r"(?i)key|token|secret|passw|passphrase|passcode|pwd|credential|auth|bearer|private")
-_SECRET_NUMBER = re.compile(r"(?i)passw|passphrase|passcode|pwd")
-"""Names whose numbers are secrets too; those of ``max_tokens`` are not."""
 
 
 @attrs.frozen(kw_only=True)
@@ -245,8 +241,8 @@ def _resolved(keys: Keys, value: Any, environ: Mapping[str, str], base: Path) ->
             cause = "is not UTF-8 text" if isinstance(error, ValueError) else f"cannot be read ({error.strerror})"
             return _unresolved(value, f"{path} {cause}")
     if isinstance(value, RawText):
-        return RawSecret(value) if _is_secret(keys) or _holds_secret(keys, value) else value
-    return Secret(value) if _is_secret(keys) else value
+        return RawSecret(value) if is_secret(keys) or holds_secret(keys, value) else value
+    return Secret(value) if is_secret(keys) else value
 
 
 def _unresolved(value: str, cause: str) -> Unresolved:
@@ -255,65 +251,8 @@ def _unresolved(value: str, cause: str) -> Unresolved:
     return unresolved
 
 
-def _is_secret(keys: Keys, pattern: re.Pattern[str] = _SECRET) -> bool:
-    """Tell by its name whether a string is a secret; the names of sections and parts do not count."""
-    return any(pattern.search(key) for key in keys[2 if keys[0] == "parts" else 1 :])
-
-
-def _holds_secret(keys: Keys, text: RawText) -> bool:
-    """Tell whether a variable holds lists or tables with a secret, as far as it can be read."""
-    if not text.lstrip().startswith(("[", "{")):
-        return False
-    value = _parsed(text)
-    return bool(_SECRET.search(text)) if value is text else next(_secrets(keys, value), None) is not None
-
-
-def _parsed(text: RawText) -> Any:
-    """Return the list or table that a variable spells, or else *text* itself."""
-    if not text.lstrip().startswith(("[", "{")):
-        return text
-    import tomllib  # only such a variable needs it
-
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-    return value if isinstance(value, list | dict) else text
-
-
-def _secrets(keys: Keys, value: Any) -> Iterator[str]:
-    """Give every secret in *value*, the setting of that name: by name, by reference, or as part of a URL."""
-    if isinstance(value, RawText):
-        value = _parsed(value)
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _secrets((*keys, str(key)), each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _secrets(keys, each)
-    elif isinstance(value, str) and not isinstance(value, Unresolved):
-        if isinstance(value, Secret | RawSecret) or _is_secret(keys):
-            yield str(value)
-        elif "://" in value:
-            yield from url_secrets(value)
-    elif _is_secret_number(keys, value):
-        yield str(value)
-
-
-def _is_secret_number(keys: Keys, value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and _is_secret(keys, _SECRET_NUMBER)
-
-
-def secrets(settings: Settings, part: str | None = None) -> frozenset[str]:
-    """Return every secret in the settings of *part*, or in all settings: what no message may show."""
-    if part is not None:
-        return frozenset(_secrets(("parts", part), settings.parts.get(part, {})))
-    store = url_secrets(settings.store) if settings.store else ()
-    return frozenset((*store, *(secret for name in settings.parts for secret in secrets(settings, name))))
-
-
 def _lines(mismatch: Mismatch, prefix: Keys, origins: Mapping[str, str], tree: Mapping[str, Any]) -> str:
-    hidden = {secret for key, each in tree.items() for secret in _secrets((*prefix, key), each)}
+    hidden = {secret for key, each in tree.items() for secret in secrets_in((*prefix, key), each)}
     lines = []
     for problem in mismatch.problems:
         keys = (*prefix, *problem.path)
@@ -400,8 +339,8 @@ def _shown(keys: Keys, value: Any) -> str:
     if value is None:
         return "all installed" if keys == ("plugins",) else "none"
     if isinstance(value, RawText):
-        value = _parsed(value)
-        if isinstance(value, RawText) and value.lstrip().startswith(("[", "{")) and _SECRET.search(value):
+        value = parsed(value)
+        if isinstance(value, RawText) and holds_secret(keys, value):
             return '"***"'
     if isinstance(value, list | tuple):
         return f"[{', '.join(_shown(keys, each) for each in value)}]"
@@ -409,8 +348,8 @@ def _shown(keys: Keys, value: Any) -> str:
         entries = (f"{_key(key)} = {_shown((*keys, str(key)), each)}" for key, each in value.items())
         return f"{{ {', '.join(entries)} }}" if value else "{}"
     if isinstance(value, str) and not value.startswith(("$env:", "$file:")):
-        return '"***"' if _is_secret(keys) else json.dumps(redacted_url(value), ensure_ascii=False)
-    return '"***"' if _is_secret_number(keys, value) else json.dumps(value, ensure_ascii=False, default=str)
+        return '"***"' if is_secret(keys) else json.dumps(redacted_url(value), ensure_ascii=False)
+    return '"***"' if is_secret_number(keys, value) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _key(key: object) -> str:

@@ -20,6 +20,7 @@ from powerctx_core.host import Host
 from powerctx_core.ports import Store, StoreStatus
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
+from powerctx_core.secrecy import secrets
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision, parse_uri
 from powerctx_core.workers import Lanes, Observers, Workers
@@ -70,17 +71,17 @@ class Context:
 
     def _embedding(self, name: str | None) -> Embedding:
         """Return the embedder of that name, or none, with the store's index."""
-        embedder, title, secrets = None, "", frozenset[str]()
+        embedder, title, hidden = None, "", frozenset[str]()
         if name is not None:
             embedder = self.host.part("powerctx_embedders", name, field="embedder")
             title = f"The embedder {name!r} of {self.host.provider('powerctx_embedders', name)}"
-            secrets = config.secrets(self.settings, name)
+            hidden = secrets(self.settings, name)
         return Embedding(
             embedder,
             self.store.vectors,
             self._workers.submit,
             timeout=self.settings.retrieval.write_embedding_timeout_s,
-            secrets=secrets,
+            secrets=hidden,
             title=title,
         )
 

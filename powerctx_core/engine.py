@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import attrs
 
 from powerctx_core.assemble.budget import Budget
-from powerctx_core.config import Settings, secrets
+from powerctx_core.config import Settings
 from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
     CapabilityError,
@@ -38,6 +38,7 @@ from powerctx_core.requests import (
     PreparedContext,
     PrepareRequest,
 )
+from powerctx_core.secrecy import secrets
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import (
     Candidate,

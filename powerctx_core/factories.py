@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from powerctx_core.config import Settings, part_settings, secrets
+from powerctx_core.config import Settings, part_settings
 from powerctx_core.errors import (
     CapabilityError,
     ConfigError,
@@ -22,6 +22,7 @@ from powerctx_core.errors import (
     made_safe,
 )
 from powerctx_core.offers import Offer, broken
+from powerctx_core.secrecy import secrets
 from powerctx_core.vetting import check_part
 
 __all__ = ["Factories"]

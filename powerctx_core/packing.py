@@ -11,11 +11,12 @@ import attrs
 
 from powerctx_core.assemble.budget import Budget, meters
 from powerctx_core.assemble.fit import Plan, plan
-from powerctx_core.config import Settings, secrets
+from powerctx_core.config import Settings
 from powerctx_core.errors import PlanInvariantError, PluginError, cause
 from powerctx_core.host import Host
 from powerctx_core.ports import Selection, TokenEstimator
 from powerctx_core.requests import PrepareRequest
+from powerctx_core.secrecy import secrets
 from powerctx_core.types import Candidate, Deadline
 from powerctx_core.workers import Lanes
 

@@ -52,7 +52,7 @@ class Invocation:
     def without_secrets(self, message: str) -> str:
         """Return *message* without the secrets of the settings, as far as these were read, and without passwords."""
         if self._effective is not None:
-            from powerctx_core.config import secrets
+            from powerctx_core.secrecy import secrets
 
             message = blanked(message, secrets(self._effective.settings))
         return redacted(message)

@@ -19,10 +19,10 @@ from powerctx_core.config import (
     default_store_url,
     load,
     part_settings,
-    secrets,
     show,
     structure,
 )
+from powerctx_core.secrecy import secrets
 
 Read = Callable[..., Effective]
 
