@@ -7,7 +7,6 @@ repository, so the test is skipped where it is absent, and fails where ``CI`` is
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,20 +17,13 @@ from sqlalchemy import Engine, event
 
 import powerctx_core as powerctx
 
-_ROOT = Path(__file__).resolve().parents[2]
 _MAPPING = "conversation=memory,event=memory,passage=memory,preference=memory,entity=memory,open_question=memory"
 
 
 @pytest.fixture(scope="module")
-def data() -> Path:
+def data(evaluation_data: Path) -> Path:
     """The folder of LoCoMo."""
-    folder = Path(os.environ.get("POWERCTX_EVAL_DATA", _ROOT.parent / "shared" / "data")) / "locomo"
-    if not folder.is_dir():
-        reason = f"{folder} is absent"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return folder
+    return evaluation_data / "locomo"
 
 
 @pytest.fixture(scope="module")

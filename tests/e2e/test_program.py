@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "locomo" / "items.jsonl"
 FAMILIES = "conversation,event,passage,preference,entity,open_question,decision,code".split(",")
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -280,16 +279,13 @@ def test_disabled_plugin_is_not_imported(run: Run, plugin: Callable[[str], dict[
     assert 0 == run("--help", **variables).returncode
 
 
-def test_evaluation_data(run: Run) -> None:
+def test_evaluation_data(run: Run, evaluation_data: Path) -> None:
     """The documented line stores the conversations, twice with the same result."""
-    if not DATA.exists():
-        if os.environ.get("CI"):
-            pytest.fail(f"{DATA} is absent, and CI must have it")
-        pytest.skip(f"{DATA} is absent")
+    items = str(evaluation_data / "locomo" / "items.jsonl")
     mapping = ",".join(f"{family}=memory" for family in FAMILIES)
 
-    first = run("ingest", str(DATA), "--map", mapping)
-    again = run("ingest", str(DATA), "--map", mapping)
+    first = run("ingest", items, "--map", mapping)
+    again = run("ingest", items, "--map", mapping)
 
     assert b"2760 stored, 0 unchanged, 0 bad in 5 scopes\n" == first.stdout
     assert b"0 stored, 2760 unchanged, 0 bad in 5 scopes\n" == again.stdout

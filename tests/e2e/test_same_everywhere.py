@@ -6,7 +6,6 @@ The data is read as :mod:`test_locomo` reads it: from ``../shared/data``, or fro
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -26,7 +25,6 @@ from powerctx_core.vectors import embedding_text
 
 PATIENT = {"retrieval": {"embedding_timeout_s": 60.0}}
 """A busy machine is no reason to go on without vectors."""
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 @attrs.define
@@ -59,15 +57,9 @@ class Plugin:
 
 
 @pytest.fixture(scope="module")
-def data() -> Path:
+def data(evaluation_data: Path) -> Path:
     """The folder of LoCoMo."""
-    folder = Path(os.environ.get("POWERCTX_EVAL_DATA", _ROOT.parent / "shared" / "data")) / "locomo"
-    if not folder.is_dir():
-        reason = f"{folder} is absent"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return folder
+    return evaluation_data / "locomo"
 
 
 def records(file: Path) -> list[dict[str, Any]]:

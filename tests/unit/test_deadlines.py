@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
@@ -46,14 +46,6 @@ def _imported() -> None:
     with opened(Plugin()) as context:
         context.warm()
         context.prepare("alpha", scope_id="s", deadline_ms=LONG_MS)
-
-
-@pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    """Opens at the end of the test, for everything that hangs in it."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 class Acting:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +36,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "failures.md"
 SHORT_MS = 500
 HANGS_S = 30.0
-
-
-@pytest.fixture
-def gate() -> Iterator[threading.Event]:
-    """Opens at the end of the test, for everything that hangs in it."""
-    event = threading.Event()
-    yield event
-    event.set()
 
 
 class Changed(StoredFamily):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,18 +49,6 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 def data(write: Callable[..., Path]) -> Path:
     """A folder with the set ``tiny``."""
     return write("tiny")
-
-
-@pytest.fixture
-def shared_data() -> Path:
-    """The real sets; skipped where they are not, but not in CI."""
-    folder = Path(os.environ.get("POWERCTX_EVAL_DATA") or Path(__file__).parents[4] / "shared" / "data")
-    if not folder.is_dir():
-        reason = f"the evaluation data is not at {folder}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{reason}, and CI must have it")
-        pytest.skip(reason)
-    return folder
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -132,10 +132,10 @@ def test_a_store_is_left_as_it_was(data: Path) -> None:
 
 
 @pytest.mark.data
-def test_every_real_set_can_be_read(shared_data: Path) -> None:
+def test_every_real_set_can_be_read(evaluation_data: Path) -> None:
     """All six are of the form, and gold lies in the query's scope."""
     for name in SETS:
-        found = load(shared_data, name)
+        found = load(evaluation_data, name)
         scopes = {entry.item.artifact_id: entry.item.scope_id for entry in found.items}
 
         assert {

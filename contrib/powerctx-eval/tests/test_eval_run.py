@@ -194,9 +194,9 @@ def test_the_command_of_a_plan_says_what_differs() -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["locomo", "madial_zh", "precisionmem_en"])
-def test_real_sets_give_sound_figures(shared_data: Path, name: str) -> None:
+def test_real_sets_give_sound_figures(evaluation_data: Path, name: str) -> None:
     """A few queries of real sets: nothing promised is broken, and evidence arrives."""
-    report = run(_plan(sets=(name,), limit=12), shared_data)
+    report = run(_plan(sets=(name,), limit=12), evaluation_data)
 
     assert [] == broken(report)
     assert any(row["metrics"]["evidence"]["value"] > 0 for row in report["results"] if row["slice"] == "gold")

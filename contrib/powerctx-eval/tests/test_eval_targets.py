@@ -6,7 +6,6 @@ skipped, and fail where ``CI`` is set.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,11 @@ from powerctx_eval.arms import Plan, budget
 from powerctx_eval.data import data_folder
 from powerctx_eval.run import broken, run
 
-_ROOT = Path(__file__).resolve().parents[3]
-
 
 @pytest.fixture(scope="module")
-def data() -> Path:
+def data(evaluation_data: Path) -> Path:
     """The folder of the sets."""
-    given = os.environ.get("POWERCTX_EVAL_DATA")
-    folder = Path(given) if given else _ROOT.parent / "shared" / "data"
-    if not folder.is_dir():
-        if os.environ.get("CI"):
-            pytest.fail(f"{folder} is absent")
-        pytest.skip(f"{folder} is absent")
-    return data_folder(folder)
+    return data_folder(evaluation_data)
 
 
 _FEW, _FILLED = "bytes=8000,items=8", "bytes=8000,items=64"
