@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import os
 import subprocess
@@ -9,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import powerctx_core
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("sqlalchemy", "numpy", "click", "rich", "regex", "Stemmer", "opencc", "alembic", "chromadb", "pydantic")
@@ -28,10 +32,32 @@ def loaded_after(code: str, *path: Path) -> set[str]:
 
 
 def test_package():
-    """``import powerctx_core`` loads no heavy module, nor the converter or the platform's folders."""
-    loaded = loaded_after("import powerctx_core")
+    """``import powerctx_core`` loads nothing; all its names together no heavy module, nor converter or folders."""
+    alone = loaded_after("import importlib, powerctx_core") - loaded_after("import importlib")
+    every = loaded_after("from powerctx_core import *")
 
-    assert set() == loaded & {*HEAVY, "cattrs", "platformdirs", "sqlite3", "asyncio"}
+    assert {"powerctx_core"} == alone
+    assert {"attr", "pluggy"} <= every
+    assert set() == every & {*HEAVY, "cattrs", "platformdirs", "sqlite3", "asyncio"}
+
+
+def test_public_names():
+    """What a type checker is told of the package is what a program finds there."""
+    tree = ast.parse(Path(powerctx_core.__file__).read_text(encoding="utf-8"))
+    told = {
+        alias.asname: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+    }
+
+    assert {name: f"powerctx_core.{module}" for name, module in powerctx_core._HOME.items()} == told
+    assert sorted(told) == powerctx_core.__all__
+    assert set(told) <= set(dir(powerctx_core))
+    for name, module in told.items():
+        assert getattr(importlib.import_module(module), name) is getattr(powerctx_core, name)
+    with pytest.raises(AttributeError, match="module 'powerctx_core' has no attribute 'Contxt'"):
+        powerctx_core.Contxt  # noqa: B018 - looking it up is the test
 
 
 @pytest.mark.parametrize("module", ["host", "config", "wire", "builtin", "engine", "context"])
