@@ -1,0 +1,261 @@
+"""The recall sufficiency gate: judges what was recalled, by numbers alone.  Pure.
+
+What is judged is a few facts of each candidate (:class:`Evidence`); the verdict is the first row of a fixed table that
+holds, and the signals it was read from are kept beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Final
+
+import attrs
+
+from powerctx_core.errors import InvalidRequest
+from powerctx_core.types import AdmissionFloor
+
+__all__ = ["REASONS", "V2", "Assessment", "BudgetView", "Evidence", "GatePolicy", "Signals", "assess", "signals_of"]
+
+REASONS: Final = (
+    "no-content",
+    "budget-floor",
+    "rerank-enabled",
+    "thin-candidates",
+    "thin-families",
+    "weak-top-1",
+    "weak-lexical",
+    "sufficient",
+    "at-max-rounds",
+    "expansion-failed",
+)
+"""Every reason that a verdict can have; the last two are set by the loop."""
+
+_MOST_ROUNDS = 2
+
+
+def _share(_: object, attribute: attrs.Attribute[float], value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise InvalidRequest(f"{attribute.name} is {value:g}; a number from 0 to 1 is allowed.", field=attribute.name)
+
+
+@attrs.define(frozen=True, kw_only=True, slots=False)
+class GatePolicy:
+    """When a first round is judged too thin, and what a further one admits.
+
+    Attributes:
+        policy_id: its name, recorded beside the digest.
+        max_rounds: rounds after the first, 0 to 2.
+        expansion_floors: floors of these rounds, each as low as the one before or lower; ``None`` takes those of the
+            recall policy in force.
+        min_candidates: fewer are thin.
+        min_top_score: a best relevance below it is weak.
+        min_top_gap: when the best relevance is below *strong_top*, it must stand out from the mean of its family by so
+            much.
+        strong_top: from this relevance on, nothing need stand out.
+        gap_floor: relevances below it do not count for that mean.
+        min_lexical_overlap: the least share of the query's terms that the best candidate must hold.
+        expand_with_rerank: whether rounds are allowed when a reranker is active.
+
+    Raises:
+        InvalidRequest: a value is outside its range; *field* names it.
+    """
+
+    policy_id: str
+    max_rounds: int = attrs.field(default=_MOST_ROUNDS)
+    expansion_floors: tuple[AdmissionFloor, ...] | None = None
+    min_candidates: int = attrs.field(default=2)
+    min_top_score: float = attrs.field(default=0.35, validator=_share)
+    min_top_gap: float = attrs.field(default=0.02, validator=_share)
+    strong_top: float = attrs.field(default=0.70, validator=_share)
+    gap_floor: float = attrs.field(default=0.30, validator=_share)
+    min_lexical_overlap: float = attrs.field(default=0.5, validator=_share)
+    expand_with_rerank: bool = False
+
+    @max_rounds.validator
+    def _check_rounds(self, attribute: attrs.Attribute[int], value: int) -> None:
+        if not 0 <= value <= _MOST_ROUNDS:
+            raise InvalidRequest(f"max_rounds is {value}; 0, 1 and 2 are allowed.", field=attribute.name)
+
+    @min_candidates.validator
+    def _check_candidates(self, attribute: attrs.Attribute[int], value: int) -> None:
+        if not 0 <= value <= 64:
+            raise InvalidRequest(f"min_candidates is {value}; 0 to 64 are allowed.", field=attribute.name)
+
+    @cached_property
+    def digest(self) -> str:
+        """``sha256:`` of the policy's fields as compact JSON with sorted keys."""
+        encoded = json.dumps(attrs.asdict(self), sort_keys=True, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(encoded.encode()).hexdigest()
+
+
+V2: Final = GatePolicy(policy_id="powercontext.recall-gate.v2")
+"""The source system's gate, decision by decision."""
+
+
+@attrs.frozen
+class Evidence:
+    """What the gate looks at in one candidate.
+
+    Attributes:
+        family, scope_id: its group; candidates of a group stand in fused order.
+        source: its identity; the same one may come again from a later round.
+        relevance: raw cosine to the query, where it has one.
+        terms: the query's terms that it holds; others do not matter.
+    """
+
+    family: str
+    scope_id: str
+    source: object
+    relevance: float | None
+    terms: frozenset[str]
+
+
+@attrs.frozen(kw_only=True)
+class BudgetView:
+    """What a budget left of a plan.
+
+    Attributes:
+        max_size: the limit, in bytes or tokens; ``None`` without one.
+        delivered_items, truncated_items, dropped_items: entries taken whole or cut, of these cut, and left out, for the
+            request's budget.
+        unused: what is left of the limit.
+        bounded: something was dropped or cut for the budget, and nothing that a lower floor would admit fits what is
+            left.
+    """
+
+    max_size: int | None
+    delivered_items: int
+    truncated_items: int
+    dropped_items: int
+    unused: float
+    bounded: bool
+
+
+@attrs.frozen(kw_only=True)
+class Signals:
+    """What a verdict was read from; spec and units of each as in the table of signals.
+
+    Attributes:
+        candidate_count: candidates so far.
+        family_count: families that have one.
+        distinct_sources: distinct identities.
+        top_relevance, mean_relevance: of the cosines of scored groups; 0 without any.
+        top_gap: how far the best cosine of a family stands above the mean of its good ones; 0 when unknown.
+        lexical_overlap: the greatest share of the query's terms that one candidate holds; 1 for a query without terms.
+    """
+
+    candidate_count: int
+    family_count: int
+    distinct_sources: int
+    top_relevance: float
+    mean_relevance: float
+    top_gap: float
+    lexical_overlap: float
+
+
+@attrs.frozen(kw_only=True)
+class Assessment:
+    """A verdict and its grounds."""
+
+    sufficient: bool
+    reason: str
+    signals: Signals
+
+
+@attrs.frozen
+class _Scores:
+    """Cosines of scored groups, by family."""
+
+    by_family: dict[str, list[float]]
+
+    @classmethod
+    def of(cls, candidates: Iterable[Evidence]) -> _Scores:
+        """Collect them: a group is scored when its first candidate has a cosine, so that none further down speaks."""
+        scored: dict[tuple[str, str], bool] = {}
+        by_family: dict[str, list[float]] = defaultdict(list)
+        for each in candidates:
+            if (
+                scored.setdefault((each.family, each.scope_id), each.relevance is not None)
+                and each.relevance is not None
+            ):
+                by_family[each.family].append(each.relevance)
+        return cls(by_family)
+
+    def gap(self, floor: float) -> float | None:
+        """Return the greatest distance between a family's best cosine and the mean of its cosines from *floor* up."""
+        gaps = []
+        for cosines in self.by_family.values():
+            good = [cosine for cosine in cosines if cosine >= floor]
+            if len(good) > 1:
+                gaps.append(max(good) - sum(good) / len(good))
+        return max(gaps, default=None)
+
+
+def signals_of(candidates: Sequence[Evidence], query_terms: Iterable[str], policy: GatePolicy) -> Signals:
+    """Return the signals of *candidates*, which stand in fused order within each (family, scope)."""
+    return _measured(candidates, frozenset(query_terms), policy)[0]
+
+
+def _measured(
+    candidates: Sequence[Evidence], terms: frozenset[str], policy: GatePolicy
+) -> tuple[Signals, bool, float | None]:
+    """Return the signals, whether any group is scored, and the gap, where it is known."""
+    scores = _Scores.of(candidates)
+    cosines = [cosine for group in scores.by_family.values() for cosine in group]
+    gap = scores.gap(policy.gap_floor)
+    held = max((len(terms & each.terms) for each in candidates), default=0)
+    signals = Signals(
+        candidate_count=len(candidates),
+        family_count=len({each.family for each in candidates}),
+        distinct_sources=len({each.source for each in candidates}),
+        top_relevance=max(cosines, default=0.0),
+        mean_relevance=sum(cosines) / len(cosines) if cosines else 0.0,
+        top_gap=gap or 0.0,
+        lexical_overlap=held / len(terms) if terms else 1.0,
+    )
+    return signals, bool(cosines), gap
+
+
+def assess(
+    candidates: Sequence[Evidence],
+    query_terms: Iterable[str],
+    policy: GatePolicy,
+    *,
+    has_content: bool,
+    budget_bounded: bool,
+    rerank_active: bool,
+    families_expected: int,
+) -> Assessment:
+    """Judge what was recalled; the first row of the verdict table that holds wins.
+
+    Args:
+        candidates: accumulated so far, before ceilings; in fused order within each (family, scope).
+        query_terms: the query's distinct terms.
+        policy: thresholds.
+        has_content: whether the participating scopes hold anything that can be searched.
+        budget_bounded: see :class:`BudgetView`.
+        rerank_active: whether a reranker decided the order.
+        families_expected: selected families whose first pool was not empty.
+    """
+    signals, scored, gap = _measured(candidates, frozenset(query_terms), policy)
+    top = signals.top_relevance
+    verdicts = (
+        ("no-content", not has_content),
+        ("budget-floor", budget_bounded),
+        ("rerank-enabled", rerank_active and not policy.expand_with_rerank),
+        ("thin-candidates", signals.candidate_count < policy.min_candidates),
+        ("thin-families", families_expected > 1 and signals.family_count < families_expected),
+        (
+            "weak-top-1",
+            (scored and top < policy.min_top_score)
+            or (gap is not None and top < policy.strong_top and gap < policy.min_top_gap),
+        ),
+        ("weak-lexical", signals.lexical_overlap < policy.min_lexical_overlap),
+    )
+    reason = next((name for name, holds in verdicts if holds), "sufficient")
+    sufficient = reason in ("no-content", "budget-floor", "rerank-enabled", "sufficient")
+    return Assessment(sufficient=sufficient, reason=reason, signals=signals)
