@@ -10,7 +10,8 @@ from hypothesis import settings
 
 pytest_plugins = ["powerctx_core.testing.plugin"]
 
-settings.register_profile("powerctx", deadline=None)
+settings.register_profile("powerctx", deadline=None, max_examples=500)
+settings.register_profile("deep", deadline=None, max_examples=10_000)
 settings.load_profile("powerctx")
 
 

@@ -70,6 +70,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def deep(session: nox.Session) -> None:
+    """Try the laws of the assembler on 10 000 draws each instead of 500."""
+    sync(session, "test")
+    session.run("pytest", "tests/property", "--hypothesis-profile=deep", "--timeout=3600", *session.posargs)
+
+
+@nox.session
 @nox.parametrize("backend", list(BACKENDS))
 def backends(session: nox.Session, backend: str) -> None:
     """Run the conformance kit against one backend; `-- --conformance-examples=20` looks longer."""

@@ -40,6 +40,12 @@ def powerctx_renderers() -> Iterable[RendererSpec]:
     module = "powerctx_core.render"
     yield RendererSpec(name="prepared", factory=f"{module}.prepared:Prepared", about="a JSON object a line, cited")
     yield RendererSpec(name="flat-xml", factory=f"{module}.flat_xml:FlatXml", about="an XML element an entry")
+    yield RendererSpec(
+        name="sections",
+        factory=f"{module}.sections:Sections",
+        shows=("confidence", "recall_rank"),
+        about="Markdown: a heading a family, quoted text",
+    )
     yield RendererSpec(name="plain", factory=f"{module}.plain:Plain", about="indented text, no markup")
 
 

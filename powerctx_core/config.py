@@ -19,10 +19,11 @@ import attrs
 
 from powerctx_core.errors import ConfigError, blanked, redacted, redacted_url, shown
 from powerctx_core.secrecy import Keys, holds_secret, is_secret, is_secret_number, parsed, secrets_in
-from powerctx_core.settings import RecallSettings, RetrievalSettings, Settings, TokenSettings
+from powerctx_core.settings import AssemblySettings, RecallSettings, RetrievalSettings, Settings, TokenSettings
 from powerctx_core.wire.strict import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert
 
 __all__ = [
+    "AssemblySettings",
     "Effective",
     "RecallSettings",
     "RetrievalSettings",
@@ -331,7 +332,7 @@ def _values(settings: Settings) -> dict[str, Any]:
 def _value(settings: Settings, keys: Keys) -> Any:
     value: Any = settings
     for key in keys:
-        value = getattr(value, key)
+        value = value[key] if isinstance(value, Mapping) else getattr(value, key)
     return value
 
 

@@ -5,11 +5,13 @@ One family of a call reads one snapshot: all its scopes see the same state of th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import attrs
 
 from powerctx_core.assemble.budget import Budget
+from powerctx_core.assemble.envelope import Envelope, by_rank, in_sections
 from powerctx_core.config import Settings
 from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
@@ -25,14 +27,15 @@ from powerctx_core.errors import (
 )
 from powerctx_core.host import Host
 from powerctx_core.packing import Packing
-from powerctx_core.ports import RetrievalRequest, Store
+from powerctx_core.ports import RetrievalRequest, Selection, Store
 from powerctx_core.recall.embedding import QueryEmbeddings, serves
 from powerctx_core.recall.fetch import Fetch, Fetched, Limits, RuleFailed, Source
 from powerctx_core.recall.fusion import deal, interleave, merge
-from powerctx_core.recall.outcome import Recalled, diagnostics, empty_outcome, prepared
+from powerctx_core.recall.outcome import Recalled, diagnostics, empty_outcome, nothing_asked, prepared
 from powerctx_core.recall.policy import RecallPolicy, policy_named
-from powerctx_core.records import FamilySpec
+from powerctx_core.records import FamilySpec, RendererSpec
 from powerctx_core.requests import (
+    DEFAULT_MAX_ITEMS,
     FindRequest,
     Found,
     PreparedContext,
@@ -47,6 +50,7 @@ from powerctx_core.types import (
     Filters,
     Hit,
     Partition,
+    Section,
 )
 from powerctx_core.workers import Lanes, Workers
 
@@ -91,24 +95,34 @@ class Engine:
             StoreError: the store failed.
         """
         limits = Limits.of(deadline or self.deadline(request))
-        # That it is there is known before anything is looked for; it is made when there is something to render.
-        self.host.spec("powerctx_renderers", request.renderer, field="renderer")
+        self._check_renderer(request)
         policy = self._policy(request.policy)
-        specs = self._families(request.families)
+        envelope = self._envelope(request, policy)
+        if not envelope.specs:
+            return nothing_asked(policy)
         recall = self._recall(
-            request, policy, specs, limits, max_items=request.max_items, least=0, filters=Filters(), search_type="auto"
+            request,
+            policy,
+            envelope.specs,
+            limits,
+            max_items=envelope.max_items,
+            least=0,
+            filters=Filters(),
+            search_type="auto",
         )
-        budget_limits = {spec.name: spec.entries for spec in specs} if policy.entry_limit is not None else {}
         budget = Budget(
-            max_items=min(request.max_items, policy.entry_limit or request.max_items),
+            max_items=envelope.max_items,
             max_bytes=request.max_bytes,
             max_chars=request.max_chars,
             max_tokens=request.max_tokens,
             item_bytes=self.settings.recall.item_bytes,
-            family_items=tuple(budget_limits.items()),
+            family_items=envelope.family_items,
         )
-        candidates = [_candidate(hit) for hit in recall.hits]
-        found = self._packing.pack(request, candidates, budget, limits.call)
+        selection = Selection(
+            scope_id=request.scope_id, show=request.show, titles={spec.name: spec.title for spec in envelope.specs}
+        )
+        candidates = _candidates(envelope.ordered(recall.hits), ranked="recall_rank" in request.show)
+        found = self._packing.pack(request, candidates, budget, selection, limits.call)
         return prepared(found, recall, request.renderer)
 
     def find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
@@ -140,14 +154,40 @@ class Engine:
     def _policy(self, name: str | None) -> RecallPolicy:
         return policy_named(name or self.settings.recall.policy)
 
+    def _check_renderer(self, request: PrepareRequest) -> None:
+        """Check that the renderer is there before anything is looked for; it is made when there is something to render.
+
+        Raises:
+            InvalidRequest: it is not installed, or cannot show what the request wants shown.
+        """
+        spec: RendererSpec = self.host.spec("powerctx_renderers", request.renderer, field="renderer")
+        if missing := [name for name in request.show if name not in spec.shows]:
+            able = ", ".join(spec.shows) or "nothing of that kind"
+            raise InvalidRequest(
+                f"renderer {spec.name!r} cannot show {missing[0]} (it can show {able}); the renderer 'sections' can.",
+                field="show",
+            )
+
+    def _envelope(self, request: PrepareRequest, policy: RecallPolicy) -> Envelope:
+        if request.sections is None:
+            return by_rank(self._families(request.families), request.max_items or DEFAULT_MAX_ITEMS, policy)
+        sections = request.sections if isinstance(request.sections, tuple) else self._default_sections()
+        specs = [self._family(section.family, "sections") for section in sections]
+        return in_sections(sections, specs, request.max_items, self.settings.assembly.max_entries)
+
+    def _default_sections(self) -> list[Section]:
+        installed = self.host.names("powerctx_families")
+        named = self.settings.assembly.sections.items()
+        return [Section(family=family, limit=limit) for family, limit in named if family in installed]
+
     def _families(self, names: Sequence[str] | None) -> list[FamilySpec]:
-        specs = []
-        for name in names or self.settings.recall.families:
-            spec = self.host.spec("powerctx_families", name, field="families")
-            if not isinstance(spec, FamilySpec) or not spec.searchable:
-                raise InvalidRequest(f"family {name!r} is not searched by query.", field="families")
-            specs.append(spec)
-        return specs
+        return [self._family(name, "families") for name in names or self.settings.recall.families]
+
+    def _family(self, name: str, field: str) -> FamilySpec:
+        spec = self.host.spec("powerctx_families", name, field=field)
+        if not isinstance(spec, FamilySpec) or not spec.searchable:
+            raise InvalidRequest(f"family {name!r} is not searched by query.", field=field)
+        return spec
 
     def _recall(
         self,
@@ -291,6 +331,17 @@ def _ordered(policy: RecallPolicy, sources: Sequence[Source], fetched: Fetched) 
     if policy.interleaved:
         return interleave(by_family)
     return merge(group for groups in by_family.values() for group in groups)
+
+
+def _candidates(hits: Sequence[Hit], *, ranked: bool) -> list[Candidate]:
+    if not ranked:
+        return [_candidate(hit) for hit in hits]
+    ranks: Counter[str] = Counter()
+    candidates = []
+    for hit in hits:
+        ranks[hit.address.family] += 1
+        candidates.append(attrs.evolve(_candidate(hit), rank=ranks[hit.address.family]))
+    return candidates
 
 
 def _candidate(hit: Hit) -> Candidate:

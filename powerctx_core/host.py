@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 import attrs
 
 from powerctx_core import builtin
-from powerctx_core.config import Settings
+from powerctx_core.config import AssemblySettings, Settings
 from powerctx_core.discovery import (
     Disabled,
     Failed,
@@ -221,6 +221,8 @@ class Host:
 
         settings, families = self.settings, self.names("powerctx_families")
         embedder = () if settings.embedder is None else (settings.embedder,)
+        default = settings.assembly.sections == AssemblySettings().sections
+        sections = () if default else tuple(settings.assembly.sections)
         for setting, noun, given_names, there in (
             ("embedder", "embedder", embedder, self.names("powerctx_embedders")),
             ("sinks", "sink", settings.sinks, self.names("powerctx_sinks")),
@@ -228,6 +230,7 @@ class Host:
             ("recall.families", "family", settings.recall.families, families),
             ("recall.policy", "policy", (settings.recall.policy,), tuple(POLICIES)),
             ("retrieval.vector_weights", "family", tuple(settings.retrieval.vector_weights), families),
+            ("assembly.sections", "family", sections, families),
         ):
             for name in given_names:
                 if name not in there:

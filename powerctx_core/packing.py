@@ -35,7 +35,12 @@ class Packing:
     lanes: Lanes
 
     def pack(
-        self, request: PrepareRequest, candidates: Sequence[Candidate], budget: Budget, deadline: Deadline
+        self,
+        request: PrepareRequest,
+        candidates: Sequence[Candidate],
+        budget: Budget,
+        selection: Selection,
+        deadline: Deadline,
     ) -> Plan | None:
         """Return the plan, or ``None`` when the renderer does not get ready by *deadline*.
 
@@ -46,8 +51,8 @@ class Packing:
             PluginError: the token estimator failed.
         """
         if not candidates:
-            return Plan(opening="", entries=(), closing="", omitted={})
-        job = partial(self._plan, request, candidates, budget)
+            return Plan(text=None, entries=(), omitted={})
+        job = partial(self._plan, request, candidates, budget, selection)
         if deadline.at is None or self._own_parts(request):
             return job()
         lane = f"renderer:{request.renderer}"
@@ -66,12 +71,14 @@ class Packing:
             request.max_tokens is None or self.host.own("powerctx_token_estimators", estimator)
         )
 
-    def _plan(self, request: PrepareRequest, candidates: Sequence[Candidate], budget: Budget) -> Plan:
+    def _plan(
+        self, request: PrepareRequest, candidates: Sequence[Candidate], budget: Budget, selection: Selection
+    ) -> Plan:
         name = request.renderer
         renderer = self.host.part("powerctx_renderers", name)
         estimator = None if request.max_tokens is None else self._estimator()
         try:
-            return plan(candidates, budget, meters(budget, estimator), renderer, Selection(scope_id=request.scope_id))
+            return plan(candidates, budget, meters(budget, estimator), renderer, selection)
         except (_EstimatorFailed, KeyboardInterrupt):
             raise
         except BaseException as error:

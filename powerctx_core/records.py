@@ -64,6 +64,7 @@ class FamilySpec(_Spec):
         ceiling: candidates over all scopes under the compatible policy.
         pool: pool size per channel under the compatible policy.
         entries: entries delivered under the compatible policy.
+        section_range: fewest and most entries that a section of it may ask for; ``None`` when it has no sections.
         layer: layer of items that declare none.
         admission: name of an :class:`AdmissionSpec`.
         vectors: its items are embedded and searched by vector.
@@ -76,6 +77,7 @@ class FamilySpec(_Spec):
     ceiling: int = 8
     pool: int = 32
     entries: int = 8
+    section_range: tuple[int, int] | None = (1, 8)
     layer: str = "L1"
     admission: str = "floor"
     vectors: bool = True
@@ -93,7 +95,13 @@ class ProviderSpec(_Spec):
 
 @attrs.frozen(kw_only=True)
 class RendererSpec(_Spec):
-    """A text form.  ``factory(settings)`` returns a :class:`powerctx_core.ports.Renderer`."""
+    """A text form.  ``factory(settings)`` returns a :class:`powerctx_core.ports.Renderer`.
+
+    Attributes:
+        shows: what it can show of an entry when a request wants it: ``confidence``, ``recall_rank``.
+    """
+
+    shows: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

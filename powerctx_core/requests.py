@@ -16,18 +16,22 @@ from powerctx_core.errors import InvalidRequest, shown
 from powerctx_core.types import (
     SCOPE_ID_BYTES,
     SHORT_TEXT_BYTES,
+    SHOWN,
     TAG_BYTES,
     TAG_COUNT,
     Address,
     AdmissionCounts,
     Filters,
     Hit,
+    Section,
     check_identifier,
+    sections_of,
 )
 
 __all__ = [
     "DEADLINE_MS",
     "DEFAULT_MAX_BYTES",
+    "DEFAULT_MAX_ITEMS",
     "MAX_BYTES",
     "MAX_ITEMS",
     "MAX_REFERENCES",
@@ -135,10 +139,13 @@ class PrepareRequest:
         scope_id: current scope.
         references: at most 31 further scopes to read.
         families: kinds of evidence; the setting ``recall.families`` when absent.
-        renderer: name of an installed renderer.
+        sections: instead of *families*, the parts of the pack in their order, each a family with the most entries of
+            it; ``"default"`` takes those of the setting ``assembly.sections``, and none at all are an empty answer.
+        show: what to show of each entry, where it is known: ``confidence``, ``recall_rank``.
+        renderer: name of an installed renderer; ``sections`` for a pack of sections, else ``prepared``, when absent.
         max_bytes: 512..32768 UTF-8 bytes; 8000 when no size budget is given.
         max_tokens, max_chars: further size budgets; every given one holds.
-        max_items: 1..64.
+        max_items: 1..64 entries, 8 when absent; with sections their sum, within the setting ``assembly.max_entries``.
         policy: id of an installed recall policy; the setting ``recall.policy`` when absent.
         deadline_ms: 1..600000 milliseconds from the call, after which it goes on with what has arrived and names in
             ``diagnostics.late`` what has not; the setting ``recall.deadline_ms`` when absent, else as long as it takes.
@@ -153,11 +160,15 @@ class PrepareRequest:
     scope_id: str
     references: tuple[str, ...] = ()
     families: tuple[str, ...] | None = None
-    renderer: str = "prepared"
+    sections: tuple[Section, ...] | str | None = None
+    show: tuple[str, ...] = ()
+    renderer: str = attrs.field(
+        default=attrs.Factory(lambda self: "prepared" if self.sections is None else "sections", takes_self=True)
+    )
     max_bytes: int | None = None
     max_tokens: int | None = None
     max_chars: int | None = None
-    max_items: int = DEFAULT_MAX_ITEMS
+    max_items: int | None = None
     policy: str | None = None
     deadline_ms: int | None = None
     on_family_error: str | None = None
@@ -166,15 +177,24 @@ class PrepareRequest:
         _query(self.query)
         object.__setattr__(self, "references", _scopes(self.scope_id, self.references))
         object.__setattr__(self, "families", _families(self.families))
+        self._check_sections()
         _named("renderer", self.renderer)
         _named("policy", self.policy, optional=True)
         _whole("max_bytes", self.max_bytes, MIN_BYTES, MAX_BYTES)
         _whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
         _whole("max_chars", self.max_chars, MIN_BYTES // 4, MAX_BYTES)
-        _whole("max_items", self.max_items, 1, MAX_ITEMS, optional=False)
+        _whole("max_items", self.max_items, 1, MAX_ITEMS)
         _limits(self)
         if self.max_bytes is None and self.max_tokens is None and self.max_chars is None:
             object.__setattr__(self, "max_bytes", DEFAULT_MAX_BYTES)
+
+    def _check_sections(self) -> None:
+        object.__setattr__(self, "sections", sections_of(self.sections))
+        if self.sections is not None and self.families is not None:
+            raise InvalidRequest("families and sections exclude each other; sections name families.", field="families")
+        object.__setattr__(self, "show", _names("show", self.show))
+        if unknown := [name for name in self.show if name not in SHOWN]:
+            raise InvalidRequest(f"show names {shown(unknown[0])}; it can be {', '.join(SHOWN)}.", field="show")
 
 
 @attrs.define(frozen=True, kw_only=True, slots=False)
@@ -277,6 +297,8 @@ class Diagnostics:
         counts: members before and after admission, per family and scope.
         terms_used, terms_total: query terms used by retrieval, and distinct ones in the query.
         omitted: reason -> number of candidates that were not delivered.
+        frame_over: units of the budgets that the text around the entries (the frame, which is always included) exceeds
+            alone, so that nothing can be delivered.
         items: every delivered entry.
     """
 
@@ -293,6 +315,7 @@ class Diagnostics:
     terms_used: int = 0
     terms_total: int = 0
     omitted: tuple[tuple[str, int], ...] = ()
+    frame_over: tuple[str, ...] = ()
     items: tuple[SelectedItem, ...] = ()
 
 

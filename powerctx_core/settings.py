@@ -8,14 +8,15 @@ from typing import Any
 
 import attrs
 
-from powerctx_core.errors import redacted_url
+from powerctx_core.errors import InvalidRequest, redacted_url
 from powerctx_core.requests import DEADLINE_MS, ON_FAMILY_ERROR, SEARCH_TYPES
-from powerctx_core.types import HEAD_BYTES
+from powerctx_core.types import HEAD_BYTES, Section
 from powerctx_core.wire.strict import HIDDEN
 
-__all__ = ["RecallSettings", "RetrievalSettings", "Settings", "TokenSettings"]
+__all__ = ["AssemblySettings", "RecallSettings", "RetrievalSettings", "Settings", "TokenSettings"]
 
 ITEM_BYTES_MIN, ITEM_BYTES_MAX = 64, HEAD_BYTES
+ASSEMBLY_ENTRIES_MAX = 32
 TIMEOUT_MAX = 600.0
 WEIGHT_MAX = 100.0
 
@@ -99,6 +100,35 @@ class RetrievalSettings:
                 raise ValueError(f"{family}: must be from 0 to {WEIGHT_MAX:g}, not {weight}", attribute)
 
 
+@attrs.frozen(kw_only=True)
+class AssemblySettings:
+    """How a pack is put together from sections.
+
+    Attributes:
+        max_entries: most entries of a pack that is made of sections, 1..32.
+        sections: family -> entries, in the order of the text: what ``sections="default"`` stands for; families of it
+            that are not installed are left out.
+    """
+
+    max_entries: int = attrs.field(default=8)
+    sections: Mapping[str, int] = attrs.field(default=MappingProxyType({"memory": 6, "experience": 2}))
+
+    @max_entries.validator
+    def _check_max_entries(self, attribute: attrs.Attribute[int], value: int) -> None:
+        if not 1 <= value <= ASSEMBLY_ENTRIES_MAX:
+            raise ValueError(f"must be from 1 to {ASSEMBLY_ENTRIES_MAX}, not {value}", attribute)
+
+    @sections.validator
+    def _check_sections(self, attribute: attrs.Attribute[Mapping[str, int]], value: Mapping[str, int]) -> None:
+        if not value:
+            raise ValueError("is empty; give at least one family its entries, such as memory = 6", attribute)
+        for family, limit in value.items():
+            try:
+                Section(family=family, limit=limit)
+            except InvalidRequest as error:
+                raise ValueError(str(error).removeprefix("sections ").rstrip("."), attribute) from None
+
+
 def _show_url(url: str | None) -> str:
     return repr(None if url is None else redacted_url(url))
 
@@ -122,6 +152,7 @@ class Settings:
     sinks: tuple[str, ...] = ()
     tokens: TokenSettings = TokenSettings()
     recall: RecallSettings = RecallSettings()
+    assembly: AssemblySettings = AssemblySettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     parts: Mapping[str, Mapping[str, object]] = attrs.field(default=_EMPTY, repr=lambda parts: repr(sorted(parts)))
     origins: Mapping[str, str] = attrs.field(default=_EMPTY, repr=False, eq=False, metadata={HIDDEN: True})

@@ -14,8 +14,8 @@ import pluggy
 
 from powerctx_core.hookspecs import API, HOOKS
 from powerctx_core.ports import Capability
-from powerctx_core.records import FamilySpec, StoreSpec
-from powerctx_core.types import LAYERS
+from powerctx_core.records import FamilySpec, RendererSpec, StoreSpec
+from powerctx_core.types import LAYERS, SECTION_LIMIT, SHOWN
 
 __all__ = ["METHODS", "OWN_NAME", "Invalid", "check_hooks", "check_part", "hint", "name_problem", "records_of"]
 
@@ -45,7 +45,7 @@ _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FACTORY = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _FIELD = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_TAKEN = frozenset({"cut", "ref", "text", "title"})
+_TAKEN = frozenset({"cut", "ref", "text", "title", *SHOWN})
 """Members of a rendered entry, which no identity field may shadow."""
 _FLAGS = ("wrapper", "hookwrapper", "tryfirst", "trylast")
 
@@ -166,6 +166,8 @@ def _check_record(hook: str, record: Any) -> None:
         _check_store(where, record)
     if isinstance(record, FamilySpec):
         _check_family(where, record)
+    if isinstance(record, RendererSpec):
+        _check_renderer(where, record)
 
 
 def _is_frozen(cls: object) -> bool:
@@ -199,6 +201,7 @@ def _check_family(where: str, record: FamilySpec) -> None:
         value = getattr(record, field)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise Invalid(f"{where}: {field} {value!r} is not a whole number from 1 up")
+    _check_section_range(where, record.section_range)
     for field, allowed in (("searched", ("current", "current+references")), ("layer", LAYERS)):
         if getattr(record, field) not in allowed:
             raise Invalid(f"{where}: {field} {getattr(record, field)!r} is not one of {', '.join(allowed)}")
@@ -210,6 +213,23 @@ def _check_family(where: str, record: FamilySpec) -> None:
         raise Invalid(f"{where}: identity names {', '.join(taken)}, which every citation has already; use another name")
     if not isinstance(record.admission, str) or not _NAME.fullmatch(record.admission):
         raise Invalid(f"{where}: admission {record.admission!r} is not the name of an admission rule")
+
+
+def _check_section_range(where: str, value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, tuple) and all(isinstance(each, int) and not isinstance(each, bool) for each in value):
+        match value:
+            case (low, high) if 1 <= low <= high <= SECTION_LIMIT:
+                return
+    raise Invalid(
+        f"{where}: section_range {value!r} is neither None nor a fewest and a most entries from 1 to {SECTION_LIMIT}"
+    )
+
+
+def _check_renderer(where: str, record: RendererSpec) -> None:
+    if not isinstance(record.shows, tuple) or not set(record.shows) <= set(SHOWN):
+        raise Invalid(f"{where}: shows {record.shows!r} is not a tuple of {', '.join(SHOWN)}")
 
 
 def check_part(hook: str, value: Any) -> None:

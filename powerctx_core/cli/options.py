@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.host import Host
 
-__all__ = ["Invocation", "common", "examples", "listed", "query_text", "recall_options"]
+__all__ = ["Invocation", "common", "examples", "listed", "query_text", "recall_options", "section_list"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -130,6 +130,30 @@ def listed(value: str | None) -> tuple[str, ...] | None:
     if value is None:
         return None
     return tuple(name for part in value.split(",") if (name := part.strip()))
+
+
+def section_list(value: str | None) -> list[dict[str, Any]] | str | None:
+    """Return the sections that an option names: ``memory=6,experience=2``, ``default``, or ``none`` at all.
+
+    Raises:
+        InvalidRequest: it is of another form.
+    """
+    if value is None or value == "default":
+        return value
+    if value == "none":
+        return []
+    sections = []
+    for part in listed(value) or ():
+        family, equals, limit = part.partition("=")
+        if not equals or not limit.strip().isdecimal():
+            raise InvalidRequest(
+                f"--sections has {part!r}; write family=entries, such as memory=6,experience=2, or default, or none.",
+                field="sections",
+            )
+        sections.append({"family": family.strip(), "limit": int(limit)})
+    if not sections:
+        raise InvalidRequest("--sections is empty; write none for no section at all.", field="sections")
+    return sections
 
 
 def query_text(value: str) -> str:

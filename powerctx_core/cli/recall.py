@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.options import Invocation, common, examples, listed, query_text, recall_options
+from powerctx_core.cli.options import (
+    Invocation,
+    common,
+    examples,
+    listed,
+    query_text,
+    recall_options,
+    section_list,
+)
 from powerctx_core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -38,20 +46,38 @@ _on_family_error = click.option(
     epilog=examples(
         'powerctx prepare "Why did we choose SQLite?" --scope project:demo --max-bytes 4000',
         'echo "部署在哪一天？" | powerctx prepare - --scope project:demo --reference company',
+        'powerctx prepare "What broke last week?" --scope project:demo --sections memory=4 --show confidence',
     )
 )
 @click.argument("query")
 @click.option("--max-bytes", metavar="N", type=int, help="512..32768 UTF-8 bytes; 8000 when no size is given.")
 @click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens, estimated.")
 @click.option("--max-chars", metavar="N", type=int, help="128..32768 characters.")
-@click.option("--max-items", metavar="N", type=int, help="1..64 entries; 8 when absent.")
-@click.option("--renderer", metavar="NAME", help="An installed text form; `prepared` when absent.")
+@click.option("--max-items", metavar="N", type=int, help="1..64 entries; 8, or those of --sections, when absent.")
+@click.option("--renderer", metavar="NAME", help="An installed text form; `prepared`, or `sections` with --sections.")
+@click.option(
+    "--sections",
+    metavar="A=N,B=M",
+    help="Instead of --families: the parts of the text in their order, each a family with the most entries of it; "
+    "`default` for the setting assembly.sections, `none` for nothing at all.",
+)
+@click.option("--show", metavar="A,B", help="What to show of each entry: confidence, recall_rank (with --sections).")
 @_deadline
 @_on_family_error
 @recall_options
 @common
 @click.pass_obj
-def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str | None, **more: Any) -> None:
+def prepare(
+    invocation: Invocation,
+    /,
+    *,
+    query: str,
+    scope: str,
+    families: str | None,
+    sections: str | None,
+    show: str | None,
+    **more: Any,
+) -> None:
     """Print context for QUERY on standard output, and one line about it on standard error.
 
     `-` reads the query from standard input. Every given budget holds. When there is nothing to deliver, standard output
@@ -61,7 +87,8 @@ def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str 
     from powerctx_core import wire
     from powerctx_core.requests import PrepareRequest
 
-    request = PrepareRequest(query=query_text(query), scope_id=scope, **_given(families=listed(families), **more))
+    given = _given(families=listed(families), sections=section_list(sections), show=listed(show), **more)
+    request = PrepareRequest(query=query_text(query), scope_id=scope, **given)
     with invocation.open() as ctx:
         _check_names(ctx, "--renderer", "powerctx_renderers", [request.renderer])
         # One question a process: the model's load must not count against the time that a turn has.
@@ -73,7 +100,10 @@ def prepare(invocation: Invocation, /, *, query: str, scope: str, families: str 
             output.notes(_missing(prepared.diagnostics))
             return
         if prepared.content is None:
-            output.note(advice(ctx, prepared.diagnostics, request.scope_id, request.references))
+            if request.sections == ():
+                output.note("empty (no_content): no section was asked for; name one with --sections.")
+            else:
+                output.note(advice(ctx, prepared.diagnostics, request.scope_id, request.references))
             return
     output.text(prepared.content)
     diagnostics = prepared.diagnostics
@@ -179,6 +209,9 @@ def advice(
     elif outcome == "below_threshold":
         many = "1 item shares" if retrieved == 1 else f"{retrieved} items share"
         why = f"{many} words with the query, too few of them; name the matter more exactly"
+    elif diagnostics.frame_over:
+        units = " and ".join(diagnostics.frame_over)
+        why = f"what the renderer always writes exceeds the budget in {units}; raise it, or name another --renderer"
     elif outcome == "budget":
         why = "nothing fits the budget; raise --max-bytes, --max-tokens or --max-chars"
     elif outcome == "deadline":

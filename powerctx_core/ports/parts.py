@@ -153,14 +153,21 @@ class Selection:
 
     Attributes:
         scope_id: the request's current scope; citations name a scope only when it differs.
+        show: what to show of each entry beside its identity, ``confidence`` or ``recall_rank``, where it is known.
+        titles: family -> its title, for headings.
     """
 
     scope_id: str
+    show: tuple[str, ...] = ()
+    titles: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @runtime_checkable
 class Renderer(Protocol):
-    """Turns selected candidates into pieces of text, each ending in a newline; core joins and measures them."""
+    """Turns selected candidates into pieces of text, each ending in a newline; core joins and measures them.
+
+    One that also has a method ``group(family, selection)`` is asked for a heading wherever the family changes.
+    """
 
     def open(self, selection: Selection) -> str:
         """Return the text before the first entry."""

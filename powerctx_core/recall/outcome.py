@@ -16,7 +16,7 @@ from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.requests import Diagnostics, PreparedContext, SelectedItem
 from powerctx_core.types import Hit, QueryTerms
 
-__all__ = ["Recalled", "diagnostics", "empty_outcome", "prepared"]
+__all__ = ["Recalled", "diagnostics", "empty_outcome", "nothing_asked", "prepared"]
 
 
 @attrs.frozen(kw_only=True)
@@ -81,7 +81,18 @@ def diagnostics(recall: Recalled, outcome: str, found: Plan | None = None, late:
         terms_used=len({term for group in recall.groups for term in group.terms}),
         terms_total=recall.query.total,
         omitted=tuple(found.omitted.items()) if found is not None else (),
+        frame_over=found.frame_over if found is not None else (),
         items=items,
+    )
+
+
+def nothing_asked(policy: RecallPolicy) -> PreparedContext:
+    """Return the answer of ``prepare`` to a request for no section at all."""
+    return PreparedContext(
+        status="empty",
+        content=None,
+        content_bytes=0,
+        diagnostics=Diagnostics(outcome="no_content", request_id=uuid.uuid4().hex, policy=policy.policy_id),
     )
 
 

@@ -33,6 +33,7 @@ from powerctx_core.types.item import (
 from powerctx_core.types.retrieval import (
     HEAD_BYTES,
     QUERY_TERMS,
+    SHOWN,
     Admission,
     AdmissionCounts,
     AdmissionFloor,
@@ -46,17 +47,21 @@ from powerctx_core.types.retrieval import (
     QueryTerms,
     RawCandidate,
 )
+from powerctx_core.types.section import DEFAULT_SECTIONS, SECTION_LIMIT, Section, sections_of
 
 __all__ = [
     "ABSTRACT_BYTES",
     "ARTIFACT_ID_BYTES",
+    "DEFAULT_SECTIONS",
     "HEAD_BYTES",
     "KINDS",
     "LAYERS",
     "META_DEPTH",
     "QUERY_TERMS",
     "SCOPE_ID_BYTES",
+    "SECTION_LIMIT",
     "SHORT_TEXT_BYTES",
+    "SHOWN",
     "TAG_BYTES",
     "TAG_COUNT",
     "TEXT_BYTES",
@@ -79,9 +84,11 @@ __all__ = [
     "QueryTerms",
     "RawCandidate",
     "Revision",
+    "Section",
     "check_family",
     "check_identifier",
     "derived_artifact_id",
     "parse_uri",
+    "sections_of",
     "utf8_size",
 ]

@@ -15,6 +15,7 @@ from powerctx_core.types.address import Address, Key
 __all__ = [
     "HEAD_BYTES",
     "QUERY_TERMS",
+    "SHOWN",
     "Admission",
     "AdmissionCounts",
     "AdmissionFloor",
@@ -33,6 +34,8 @@ HEAD_BYTES = 4096
 """Length of the body's head that travels with a candidate, UTF-8 bytes."""
 QUERY_TERMS = 64
 """Most distinct query terms used anywhere: in retrieval, coverage and overlap."""
+SHOWN = ("confidence", "recall_rank")
+"""What a request can have shown of an entry beside its identity and text."""
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -274,6 +277,7 @@ class Candidate:
         body_bytes: UTF-8 length of the whole body.
         score: fused score, higher is better.
         evidence: the family's own identity fields, if it declares any.
+        rank: its place among what was recalled of its family, from 1; known when a request wants it shown.
     """
 
     address: Address
@@ -283,3 +287,4 @@ class Candidate:
     title: str | None = None
     hit: Hit | None = None
     evidence: Mapping[str, Any] = _EMPTY
+    rank: int | None = None

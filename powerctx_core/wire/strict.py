@@ -310,8 +310,10 @@ def _union(cls: Any, converter: cattrs.Converter) -> Hook:
                 continue
             try:
                 return hook(value, member)
-            except Exception as refused:  # noqa: BLE001 (the last member's reason is raised below)
-                error = refused
+            except Exception as refused:  # noqa: BLE001 (the reason of one member is raised below)
+                # What is wrong inside a list says more than that it is no string.
+                if error is None or isinstance(error, _Refused):
+                    error = refused
         raise error or _Refused(value, str(cls))
 
     return structure_union

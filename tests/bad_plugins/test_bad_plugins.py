@@ -252,7 +252,7 @@ def test_unknown_part_mentions_failed_plugin(site):
 
     message = str(caught.value)
     assert message.startswith(
-        "No renderer 'fancy' is installed; installed renderers: prepared, flat-xml, plain, good-plain."
+        "No renderer 'fancy' is installed; installed renderers: prepared, flat-xml, sections, plain, good-plain."
     )
     assert (
         "Plugin 'crash' failed to load: crash_plugin cannot be imported: RuntimeError: boom; "

@@ -1,4 +1,4 @@
-"""The pages for plugin authors say what the code says: signatures, fields, methods, parts, and examples that run."""
+"""The pages say what the code says: signatures, fields, methods, parts, and examples that run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _text(path: Path) -> str:
 
 
 def _pages() -> list[Path]:
-    return sorted(PLUGINS.glob("*.md"))
+    return sorted([*PLUGINS.glob("*.md"), *PLUGINS.parent.glob("*.md")])
 
 
 def _examples() -> Iterator[Any]:

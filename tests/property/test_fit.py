@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
 import regex
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from powerctx_core.assemble.budget import MIN_CUT_BYTES, Budget, meters, utf8_bytes
+from powerctx_core.assemble.budget import MIN_CUT_BYTES, Budget, meters
 from powerctx_core.assemble.fit import plan
+from powerctx_core.assemble.part import Entry
 from powerctx_core.ports import Renderer, Selection
 from powerctx_core.render.escape import json_escape, visible, xml_attribute, xml_escape
 from powerctx_core.render.flat_xml import FlatXml
 from powerctx_core.render.plain import Plain
 from powerctx_core.render.prepared import Prepared
+from powerctx_core.render.sections import Sections
 from powerctx_core.text.cut import ELLIPSIS
 from powerctx_core.text.tokens import O200k
 from powerctx_core.types import Address, Candidate, parse_uri
@@ -43,11 +45,16 @@ def _candidates(draw: st.DrawFn) -> list[Candidate]:
     return [
         Candidate(
             address=Address(
-                draw(st.sampled_from(["s", "project:demo", "别的"])), "memory", draw(_IDS), draw(st.integers(1, 99))
+                draw(st.sampled_from(["s", "project:demo", "别的"])),
+                draw(st.sampled_from(["memory", "memory", "ticket"])),
+                draw(_IDS),
+                draw(st.integers(1, 99)),
             ),
             text=text,
             body_bytes=len(text.encode()) + draw(st.sampled_from([0, 0, 5000])),
             score=1.0,
+            title=draw(st.one_of(st.none(), _TEXT)),
+            rank=draw(st.one_of(st.none(), st.integers(1, 64))),
         )
         for text in texts
     ]
@@ -61,12 +68,13 @@ def _budgets(draw: st.DrawFn) -> Budget:
         max_chars=draw(st.one_of(st.none(), st.integers(0, 4000))),
         max_tokens=draw(st.one_of(st.none(), st.integers(0, 1000))),
         item_bytes=draw(st.sampled_from([64, 200, 2000])),
+        family_items=draw(st.sampled_from([(), (("memory", 2),), (("ticket", 1), ("memory", 8))])),
     )
 
 
-_SELECTION = Selection(scope_id="s")
+_SELECTION = Selection(scope_id="s", show=("confidence", "recall_rank"), titles={"memory": "Memory\u2028## x"})
 _NO_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_RENDERERS = st.sampled_from([Prepared(), FlatXml(), Plain()])
+_RENDERERS = st.sampled_from([Prepared(), FlatXml(), Plain(), Sections()])
 
 
 @given(_candidates(), _budgets(), _RENDERERS)
@@ -77,7 +85,9 @@ def test_no_budget_is_ever_exceeded(candidates: list[Candidate], budget: Budget,
     found = plan(candidates, budget, meters(budget, estimator), renderer, _SELECTION)
 
     text = found.text or ""
-    assert len(found.entries) <= budget.max_items
+    families = [entry.candidate.address.family for entry in found.entries]
+    assert len(families) <= budget.max_items
+    assert all(families.count(family) <= limit for family, limit in budget.family_items)
     assert budget.max_bytes is None or len(text.encode()) <= budget.max_bytes
     assert budget.max_chars is None or len(text) <= budget.max_chars
     assert budget.max_tokens is None or estimator.cost(text) <= budget.max_tokens + 1e-6
@@ -127,24 +137,35 @@ def test_stored_text_cannot_forge_structure(candidates: list[Candidate], budget:
         assert whole.lstrip().startswith(body) or whole.startswith(body) if entry.cut else body == whole
 
 
-@given(_candidates(), _budgets())
+@given(_candidates(), _budgets(), _RENDERERS)
 def test_cuts_fall_between_graphemes_and_never_below_the_least_length(
-    candidates: list[Candidate], budget: Budget
+    candidates: list[Candidate], budget: Budget, renderer: Renderer
 ) -> None:
     """A cut body ends at a grapheme boundary (white space before it aside) and keeps at least 64 bytes."""
-    found = plan(candidates, budget, meters(budget, O200k()), Prepared(), _SELECTION)
+    found = plan(candidates, budget, meters(budget, O200k()), renderer, _SELECTION)
 
-    for entry, line in zip(found.entries, (found.text or "").split("\n")[2:-2], strict=True):
+    for ordinal, entry in enumerate(found.entries, start=1):
         if not entry.cut:
             continue
-        body = json.loads(line)["text"].removesuffix(ELLIPSIS)
-        whole = entry.candidate.text
-        whole = whole if whole.startswith(body) else whole.lstrip()
+        whole, kept = _kept(entry, ordinal, renderer)
         boundaries = {0, *(match.end() for match in regex.finditer(r"\X", whole))}
-        longest = len(whole[len(body) :]) - len(whole[len(body) :].lstrip())
-        assert any(len(body) + extra in boundaries for extra in range(longest + 1))
+        longest = len(whole[kept:]) - len(whole[kept:].lstrip())
+        assert any(kept + extra in boundaries for extra in range(longest + 1))
         if budget.item_bytes > MIN_CUT_BYTES and len(whole.encode()) >= 2 * MIN_CUT_BYTES and "\n" not in whole:
-            assert utf8_bytes(body) > 0
+            assert kept > 0
+
+
+def _kept(entry: Entry, ordinal: int, renderer: Renderer) -> tuple[str, int]:
+    """Return the text that was cut, without white space before it, and how many of its characters are delivered."""
+    before, after = renderer.entry(entry.candidate, ordinal, _SELECTION, cut=True)
+    escaped = entry.piece.removeprefix(before).removesuffix(f"{ELLIPSIS}{after}")
+    sizes = {char: len(renderer.escape(char)) for char in set(entry.candidate.text)}
+    for whole in (entry.candidate.text.lstrip(), entry.candidate.text):
+        ends = itertools.accumulate((sizes[char] for char in whole), initial=0)
+        kept = next((kept for kept, end in enumerate(ends) if end == len(escaped)), None)
+        if kept is not None and renderer.escape(whole[:kept]) == escaped:
+            return whole, kept
+    raise AssertionError(entry)
 
 
 @given(_TEXT, _TEXT)
@@ -188,7 +209,7 @@ def test_an_xml_parser_finds_the_entries_and_nothing_else(candidates: list[Candi
         uri = element.attrib["uri"]
         whole = uri if uri.startswith("powerctx://") else base + uri
         assert parse_uri(whole)[:3] == (address.scope_id, address.family, address.artifact_id)
-        assert (len(element), element.tag) == (0, "memory")
+        assert (len(element), element.tag) == (0, address.family)
         body = (element.text or "").removeprefix("\n").removesuffix("\n")
         shown = body.removesuffix(ELLIPSIS) if entry.cut else body
         whole = entry.candidate.text
@@ -206,11 +227,71 @@ def test_stored_text_never_begins_a_line_of_plain(candidates: list[Candidate], b
     lines = found.text.splitlines()
     assert lines == found.text[:-1].split("\n")
     assert sum(not line.startswith("  ") for line in lines[1:]) == len(found.entries)
-    assert all(line.startswith("[memory ") for line in lines[1:] if not line.startswith("  "))
+    assert all(line.startswith(("[memory ", "[ticket ")) for line in lines[1:] if not line.startswith("  "))
     assert not regex.search(r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}--\n\t]", found.text, regex.V1)
 
 
-@given(_TEXT, _TEXT, st.sampled_from([json_escape, xml_escape, xml_attribute, visible, Plain().escape]))
+@given(_candidates(), _budgets())
+def test_every_line_of_sections_says_what_it_is(candidates: list[Candidate], budget: Budget) -> None:
+    """In ``sections`` stored text stands behind ``>`` alone, and headings, identities and metadata are the renderer's.
+
+    Identities are JSON in ASCII, and a heading stands wherever the family changes and nowhere else.
+    """
+    found = plan(candidates, budget, meters(budget, O200k()), Sections(), _SELECTION)
+    if found.text is None:
+        return
+
+    lines = found.text.splitlines()
+    assert lines == found.text[:-1].split("\n")
+    assert not regex.search(r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}--\n\t]", found.text, regex.V1)
+    kinds = [re.match(r"> |## |- ref: |  (?:title|recall_rank|cut): ", line) for line in lines[1:]]
+    assert all(kinds)
+    refs = [line.removeprefix("- ref: ") for line in lines if line.startswith("- ref: ")]
+    addresses = [entry.candidate.address for entry in found.entries]
+    expected = [[a.family, a.artifact_id, a.revision, *([] if a.scope_id == "s" else [a.scope_id])] for a in addresses]
+    assert expected == [json.loads(ref) for ref in refs]
+    assert all(ref.isascii() for ref in refs)
+    changes = [a.family for n, a in enumerate(addresses) if not n or addresses[n - 1].family != a.family]
+    assert changes == ["memory" if "Memory" in line else "ticket" for line in lines if line.startswith("## ")]
+    bodies = "\n".join(line for line in lines if line[0] not in "#-" and not line.startswith("  "))
+    assert bodies.count("\n> ") == sum(_quoted(entry) for entry in found.entries)
+
+
+def _quoted(entry: Entry) -> int:
+    """Return how many quoted lines the body of an entry takes."""
+    whole = entry.candidate.text
+    return entry.piece.count("\n> ") if entry.cut else whole.count("\n") + 1
+
+
+@given(_candidates(), _budgets(), _RENDERERS)
+def test_the_text_is_its_pieces(candidates: list[Candidate], budget: Budget, renderer: Renderer) -> None:
+    """What was measured is what is delivered: frame, headings and pieces, in order, and nothing between them."""
+    found = plan(candidates, budget, meters(budget, O200k()), renderer, _SELECTION)
+
+    pieces = "".join(entry.heading + entry.piece for entry in found.entries)
+    expected = f"{renderer.open(_SELECTION)}{pieces}{renderer.close(_SELECTION)}" if found.entries else None
+    assert expected == found.text
+
+
+@given(_candidates(), _budgets(), _RENDERERS)
+def test_what_the_frame_alone_exceeds_is_said(candidates: list[Candidate], budget: Budget, renderer: Renderer) -> None:
+    """A budget below what is always included delivers nothing, and is named; one above it is not."""
+    frame = renderer.open(_SELECTION) + renderer.close(_SELECTION)
+    costs = {"bytes": len(frame.encode()), "chars": len(frame), "tokens": O200k().cost(frame)}
+    limits = {"bytes": budget.max_bytes, "chars": budget.max_chars, "tokens": budget.max_tokens}
+
+    found = plan(candidates, budget, meters(budget, O200k()), renderer, _SELECTION)
+
+    over = {unit for unit, limit in limits.items() if limit is not None and costs[unit] > limit}
+    assert over == set(found.frame_over)
+    assert not over or found.text is None
+
+
+@given(
+    _TEXT,
+    _TEXT,
+    st.sampled_from([json_escape, xml_escape, xml_attribute, visible, Plain().escape, Sections().escape]),
+)
 def test_every_escape_works_by_character(first: str, second: str, escape: Callable[[str], str]) -> None:
     """``escape(a + b) == escape(a) + escape(b)``: parts can be measured alone."""
     assert escape(first) + escape(second) == escape(first + second)

@@ -7,8 +7,7 @@ import subprocess
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.types import Address, parse_uri

@@ -141,6 +141,12 @@ def test_version() -> None:
         (("prepare", "x", "--scope", "s", "--families", "nope"), "--families"),
         (("prepare", "x", "--scope", "s", "--families", " , "), "families is empty"),
         (("prepare", "x", "--scope", "s", "--policy", "nope"), "policy"),
+        (("prepare", "x", "--scope", "s", "--sections", "memory"), "family=entries"),
+        (("prepare", "x", "--scope", "s", "--sections", "memory=x"), "family=entries"),
+        (("prepare", "x", "--scope", "s", "--sections", " , "), "--sections is empty"),
+        (("prepare", "x", "--scope", "s", "--sections", "memory=9"), "it allows 1 to 8"),
+        (("prepare", "x", "--scope", "s", "--sections", "memory=1", "--families", "memory"), "exclude each other"),
+        (("prepare", "x", "--scope", "s", "--show", "score"), "confidence, recall_rank"),
         (("find", "x", "--scope", "s", "--limit", "0"), "1000"),
         (("find", "x", "--scope", "s", "--since", "soon"), "--since"),
         (("read", "http://example.com"), "powerctx://"),
@@ -252,6 +258,22 @@ def test_prepare() -> None:
     assert "We chose SQLite" in result.stdout
     assert "plant" not in result.stdout
     assert f"delivered · 1 item · {len(result.stdout.encode())} of 8000 bytes · memory fts\n" == result.stderr
+
+
+def test_prepare_sections() -> None:
+    """--sections and --show give the Markdown form; `default` is the setting, and `none` says what to do."""
+    stored("We chose SQLite because it is a file.")
+    command = ("prepare", "Why SQLite?", "--scope", SCOPE, "--store", STORE)
+
+    asked = run(*command, "--sections", "memory=2", "--show", "recall_rank")
+    default = run(*command, "--sections", "default")
+    nothing = run(*command, "--sections", "none")
+
+    assert "## Memory\n- ref: [" in asked.stdout
+    assert "  recall_rank: 1\n> We chose SQLite because it is a file.\n" in asked.stdout
+    assert default.stdout == asked.stdout.replace("  recall_rank: 1\n", "")
+    assert ("", 0) == (nothing.stdout, nothing.exit_code)
+    assert "empty (no_content): no section was asked for; name one with --sections.\n" == nothing.stderr
 
 
 def test_prepare_json() -> None:

@@ -67,6 +67,9 @@ def test_defaults(read):
         "recall.item_bytes",
         "recall.deadline_ms",
         "recall.on_family_error",
+        "assembly.max_entries",
+        "assembly.sections.memory",
+        "assembly.sections.experience",
         "retrieval.default_search_type",
         "retrieval.embedding_timeout_s",
         "retrieval.write_embedding_timeout_s",
@@ -141,7 +144,7 @@ def test_empty_store_variable_is_unset(read):
         ("[recal]\npolicy = 'x'", "$.recal in FILE: is unknown; did you mean 'recall'? allowed: store, plugins"),
         (
             "origins = {}",
-            "$.origins in FILE: is unknown; allowed: store, plugins, embedder, sinks, tokens, recall, retrieval, ",
+            "$.origins in FILE: is unknown; allowed: store, plugins, embedder, sinks, tokens, recall, assembly, ",
         ),
         ("[recall]\nitem_bytes = 1.9", "$.recall.item_bytes in FILE: must be a whole number, not 1.9."),
         ("[recall]\nitem_bytes = '200'", "$.recall.item_bytes in FILE: must be a whole number, not '200'."),

@@ -4,8 +4,7 @@ import time
 
 import pytest
 import regex
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, cut_to_chars, derived_abstract, head
 

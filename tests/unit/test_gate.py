@@ -8,8 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from powerctx_core import InvalidRequest
 from powerctx_core.recall.gate import REASONS, V2, Assessment, Evidence, GatePolicy, assess, signals_of

@@ -7,8 +7,7 @@ import sys
 from array import array
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from powerctx_core import Deadline, EmbedRequest
 from powerctx_core.hash_embed import HashEmbedder, HashSettings

@@ -132,7 +132,7 @@ def test_own_parts():
 
     assert ("memory",) == host.names("powerctx_families")
     assert ("floor",) == host.names("powerctx_admissions")
-    assert ("prepared", "flat-xml", "plain") == host.names("powerctx_renderers")
+    assert ("prepared", "flat-xml", "sections", "plain") == host.names("powerctx_renderers")
     assert ("memory",) == host.names("powerctx_stores")
     assert ("seed", "o200k", "qwen", "deepseek") == host.names("powerctx_token_estimators")
     assert ("core",) == tuple(each.name for each in host.check("core"))
@@ -280,7 +280,8 @@ def test_unknown_part():
     host = Host.compose(allow=[])
 
     with pytest.raises(
-        CapabilityError, match=r"No renderer 'x' is installed; installed renderers: prepared, flat-xml, plain\."
+        CapabilityError,
+        match=r"No renderer 'x' is installed; installed renderers: prepared, flat-xml, sections, plain\.",
     ):
         host.spec("powerctx_renderers", "x")
     with pytest.raises(InvalidRequest, match="families: No family 'x' is installed") as caught:

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from powerctx_core import InvalidRequest, Item, derived_artifact_id
 from powerctx_core.ingest import BadLine, Reader, UnknownFamily, document_id, find_sources, split_text

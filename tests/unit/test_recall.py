@@ -8,8 +8,7 @@ from math import isclose, log
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.recall.admission import FloorAdmission, required_units

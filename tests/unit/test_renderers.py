@@ -92,8 +92,8 @@ def test_chosen_by_name() -> None:
         ctx.put([powerctx.Item(scope_id="s", artifact_id="a", text="We chose SQLite because it needs no server.")])
         texts = {
             name: ctx.prepare("Why SQLite?", scope_id="s", renderer=name).content
-            for name in ("prepared", "flat-xml", "plain")
+            for name in ("prepared", "flat-xml", "sections", "plain")
         }
 
     assert all("We chose SQLite because it needs no server." in text for text in texts.values())
-    assert len(set(texts.values())) == 3
+    assert len(set(texts.values())) == 4

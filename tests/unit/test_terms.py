@@ -8,8 +8,7 @@ import threading
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from powerctx_core.text.terms import (
     QueryTerms,

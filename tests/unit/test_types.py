@@ -6,8 +6,7 @@ from types import MappingProxyType
 
 import attrs
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.types import Filters, Item, derived_artifact_id

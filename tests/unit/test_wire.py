@@ -6,8 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from powerctx_core import (
     Address,

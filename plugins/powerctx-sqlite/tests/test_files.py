@@ -16,8 +16,7 @@ import pytest
 from powerctx_core.errors import PowerctxError, StoreError, StoreUnavailable
 from powerctx_core.types import Deadline, Item
 from powerctx_sqlalchemy.schema import HEAD
-from powerctx_sqlite import location as locations
-from powerctx_sqlite import store as stores
+from powerctx_sqlite import location as locations, store as stores
 from powerctx_sqlite.settings import SqliteSettings
 from powerctx_sqlite.store import open_store
 

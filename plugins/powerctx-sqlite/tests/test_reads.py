@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from powerctx_core.errors import StoreError
 from powerctx_core.memory_store import MemoryStore
@@ -19,8 +18,7 @@ from powerctx_core.records import NoSettings
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Deadline, Filters, Item, Partition
 from powerctx_sqlalchemy import snapshot as snapshots
-from powerctx_sqlite import frequency as frequencies
-from powerctx_sqlite import index as indexes
+from powerctx_sqlite import frequency as frequencies, index as indexes
 from powerctx_sqlite.store import open_store
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda 数据 选择 über naïve C++ foo_bar".split()

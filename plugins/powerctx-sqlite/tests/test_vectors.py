@@ -13,8 +13,7 @@ import attrs
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from powerctx_core.errors import CapabilityError, StoreError
 from powerctx_core.memory_store import MemoryStore
@@ -23,8 +22,7 @@ from powerctx_core.records import NoSettings
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Deadline, EmbeddingProfile, Filters, Item, Partition
 from powerctx_sqlalchemy import schema
-from powerctx_sqlite import database as databases
-from powerctx_sqlite import resident, vectors
+from powerctx_sqlite import database as databases, resident, vectors
 from powerctx_sqlite.store import open_store
 
 DIMENSIONS = 32

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from powerctx_core.context import Context
-from powerctx_core.context import open as open_context
+from powerctx_core.context import Context, open as open_context
 from powerctx_core.errors import StoreError
 from powerctx_core.recall.checks import accepts, check_pool
 from powerctx_core.testing.contract import Contract

@@ -318,8 +318,7 @@ def report(invocation: Invocation, /, *, files: tuple[Path, ...], markdown: Path
 
     Without a file to write, Markdown goes to standard output.
     """
-    from powerctx_eval import markdown as as_markdown
-    from powerctx_eval import page
+    from powerctx_eval import markdown as as_markdown, page
     from powerctx_eval.reports import read
 
     reports = [read(file) for file in files]

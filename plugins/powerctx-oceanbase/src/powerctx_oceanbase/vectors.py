@@ -21,8 +21,7 @@ import sqlalchemy as sa
 from powerctx_core.ports import NearestRequest, Snapshot, Unembedded
 from powerctx_core.types import Deadline, EmbeddingProfile, Filters, Key
 from powerctx_core.vectors import check_profile, check_vector, embedding_text, text_hash, unattached
-from powerctx_oceanbase import failures
-from powerctx_oceanbase import vector_statements as sql
+from powerctx_oceanbase import failures, vector_statements as sql
 from powerctx_oceanbase.database import OceanBaseDatabase
 from powerctx_oceanbase.ddl import vector_table
 from powerctx_oceanbase.warming import Warming

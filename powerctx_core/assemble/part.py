@@ -1,0 +1,228 @@
+"""One text while it is filled: what is left of each budget, and the longest form of an entry that still fits.
+
+Each candidate's text is escaped at most twice (whole, and cut), so the work is linear in the text looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from powerctx_core.assemble.budget import MIN_CUT_BYTES, Meter, utf8_bytes
+from powerctx_core.ports import Renderer, Selection
+from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, cut_to_chars
+from powerctx_core.types import Candidate
+
+__all__ = ["Entry", "Part", "Room", "rooms"]
+
+_CHUNK = 256
+
+
+@attrs.frozen(kw_only=True)
+class Entry:
+    """One planned entry.
+
+    Attributes:
+        piece: its text, ending in a newline.
+        cut: the body was truncated.
+        heading: of the group that it is the first of, ending in a newline; most often nothing.
+    """
+
+    candidate: Candidate
+    piece: str
+    cut: bool
+    heading: str = ""
+
+
+class Room:
+    """What is left of one size budget; texts that share the budget share the room."""
+
+    __slots__ = ("left", "meter")
+
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+        self.left = float(meter.limit)
+
+
+def rooms(meters: Iterable[Meter]) -> list[Room]:
+    """Return the room of each budget, with nothing in it yet."""
+    return [Room(meter) for meter in meters]
+
+
+class Part:
+    """A text that takes entries one by one, and what is left for it.
+
+    What it has beside its entries is paid for before them: the frame with the first entry, so that a text without
+    entries costs nothing, and a heading with the first entry below it.
+    """
+
+    def __init__(self, renderer: Renderer, selection: Selection, left: Sequence[Room], item_bytes: int) -> None:
+        self.renderer = renderer
+        self.selection = selection
+        self.rooms = left
+        self.item_bytes = item_bytes
+        self.opening, self.closing = renderer.open(selection), renderer.close(selection)
+        self.entries: list[Entry] = []
+        self._group = getattr(renderer, "group", None)
+
+    @property
+    def text(self) -> str | None:
+        """The text so far, or ``None`` without entries."""
+        if not self.entries:
+            return None
+        return "".join((self.opening, *(entry.heading + entry.piece for entry in self.entries), self.closing))
+
+    def over(self) -> tuple[str, ...]:
+        """Return the units of the budgets that the frame alone exceeds."""
+        return tuple(
+            room.meter.unit
+            for room in self.rooms
+            if room.meter.cost(self.opening) + room.meter.cost(self.closing) > room.meter.limit
+        )
+
+    def take(self, candidate: Candidate) -> str | None:
+        """Take *candidate* whole or cut, or return why it cannot be taken."""
+        before = [room.left for room in self.rooms]
+        if not self.entries:
+            self._charge(self.opening)
+            self._charge(self.closing)
+        heading = self._heading(candidate)
+        if heading:
+            self._charge(heading)
+        found = self._fitted(candidate, heading)
+        if isinstance(found, Entry):
+            self._charge(found.piece)
+            self.entries.append(found)
+            return None
+        for room, left in zip(self.rooms, before, strict=True):
+            room.left = left
+        return found
+
+    def _heading(self, candidate: Candidate) -> str:
+        """Return the heading that an entry needs here: a renderer may group entries of one family that follow."""
+        if self._group is None:
+            return ""
+        family = candidate.address.family
+        if self.entries and self.entries[-1].candidate.address.family == family:
+            return ""
+        heading: str = self._group(family, self.selection)
+        return heading
+
+    def _fitted(self, candidate: Candidate, heading: str) -> Entry | str:
+        """Return the entry, or the reason why there is none."""
+        body = candidate.text
+        capped = candidate.body_bytes > self.item_bytes or candidate.body_bytes > utf8_bytes(body)
+        if capped:
+            # What is shown of a body that is cut starts with its first word.
+            body = cut_to_bytes(body.lstrip(), self.item_bytes)
+            if not body:
+                return "blank"
+        size = utf8_bytes(body)
+        ordinal = len(self.entries) + 1
+        if all(room.left >= 0 for room in self.rooms):
+            # Escaping only lengthens: a body that is too long as it is need not be rendered to know that.
+            if not any(room.meter.unit == "bytes" and size > room.left for room in self.rooms):
+                piece = self._whole_piece(candidate, body, ordinal, cut=capped)
+                if piece is not None:
+                    return Entry(candidate=candidate, piece=piece, cut=capped, heading=heading)
+            if size >= MIN_CUT_BYTES:
+                piece = self._cut_piece(candidate, body.lstrip(), ordinal)
+                if piece is not None:
+                    return Entry(candidate=candidate, piece=piece, cut=True, heading=heading)
+        return "below_min_bytes" if size < MIN_CUT_BYTES else "no_fitting_truncation"
+
+    def _fits(self, text: str) -> bool:
+        return all(room.meter.cost(text) <= room.left for room in self.rooms)
+
+    def _charge(self, text: str) -> None:
+        for room in self.rooms:
+            room.left -= room.meter.cost(text)
+
+    def _whole_piece(self, candidate: Candidate, body: str, ordinal: int, *, cut: bool) -> str | None:
+        """Return the piece with all of *body*, or ``None`` when it does not fit."""
+        before, after = self.renderer.entry(candidate, ordinal, self.selection, cut=cut)
+        after = f"{ELLIPSIS}{after}" if cut else after
+        if not self._holds_least(before, body, after):
+            return None
+        piece = f"{before}{self.renderer.escape(body)}{after}"
+        return piece if self._fits(piece) else None
+
+    def _holds_least(self, before: str, body: str, after: str) -> bool:
+        """Tell whether the first bytes of *body*, fewer than any cut keeps, fit: most that do not fit end here."""
+        return self._fits(f"{before}{self.renderer.escape(_start(body))}{after}")
+
+    def _cut_piece(self, candidate: Candidate, body: str, ordinal: int) -> str | None:
+        """Return the piece with the longest cut of *body* that fits, or ``None``."""
+        before, after = self.renderer.entry(candidate, ordinal, self.selection, cut=True)
+        after = f"{ELLIPSIS}{after}"
+        if not self._holds_least(before, body, after):
+            return None
+        frame = f"{before}{after}"
+        limit = len(body)
+        for room in self.rooms:
+            if room.meter.unit == "tokens":
+                limit = self._token_prefix(room, frame, body, limit)
+            else:
+                limit = self._prefix(room.meter, body[:limit], room.left - room.meter.cost(frame))
+        while limit > 0:
+            shorter = cut_to_chars(body, limit) if limit < len(body) else body
+            if utf8_bytes(shorter) < MIN_CUT_BYTES:
+                # A sentence end may lie so early that the cut falls below the least length; then any grapheme will do.
+                shorter = cut_to_chars(body, limit, sentences=False)
+                if utf8_bytes(shorter) < MIN_CUT_BYTES:
+                    return None
+            piece = f"{before}{self.renderer.escape(shorter)}{after}"
+            if self._fits(piece):
+                return piece
+            # Only an estimator that is not monotone gets here.
+            limit = min(limit - 1, len(shorter) * 9 // 10)
+        return None
+
+    def _prefix(self, meter: Meter, body: str, room: float) -> int:
+        """Return how many characters of *body* cost at most *room* when escaped; escape works by character."""
+        escape, cost = self.renderer.escape, meter.cost
+        taken = 0
+        while taken < len(body):
+            chunk = body[taken : taken + _CHUNK]
+            price = cost(escape(chunk))
+            if price > room:
+                for char in chunk:
+                    room -= cost(escape(char))
+                    if room < 0:
+                        return taken
+                    taken += 1
+                return taken
+            room -= price
+            taken += len(chunk)
+        return taken
+
+    def _token_prefix(self, room: Room, frame: str, body: str, limit: int) -> int:
+        """Return how many characters of *body* fit: tokens do not add up inside a piece, so it is searched for.
+
+        The cost is nearly proportional to the length, so that what is left, shared out, hits within a few characters;
+        every third step halves what is still possible, so that no price list makes the search long.
+        """
+        low, high = 0, limit
+        least, most = room.meter.cost(frame), room.meter.cost(self.renderer.escape(body[:limit]) + frame)
+        if most <= room.left:
+            return limit
+        step = 0
+        while high - low > 1:
+            step += 1
+            middle = (low + high) // 2
+            if step % 3 and most > least:
+                middle = low + int((high - low) * (room.left - least) / (most - least))
+                middle = min(max(middle, low + 1), high - 1)
+            cost = room.meter.cost(self.renderer.escape(body[:middle]) + frame)
+            if cost <= room.left:
+                low, least = middle, cost
+            else:
+                high, most = middle, cost
+        return low
+
+
+def _start(body: str) -> str:
+    """Return the first characters of *body*, at most as many bytes as the shortest cut keeps."""
+    start = body[:MIN_CUT_BYTES]
+    return start if start.isascii() else start.encode()[:MIN_CUT_BYTES].decode(errors="ignore")
