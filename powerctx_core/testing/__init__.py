@@ -22,20 +22,24 @@ Needs ``powerctx-core[testing]``.  Data is seeded, nothing touches the network.
 import pytest
 
 pytest.register_assert_rewrite(
-    "powerctx_core.testing.contracts", "powerctx_core.testing.database", "powerctx_core.testing.vector_words"
+    "powerctx_core.testing.contract",
+    "powerctx_core.testing.contracts",
+    "powerctx_core.testing.database",
+    "powerctx_core.testing.question",
+    "powerctx_core.testing.vector_words",
 )
 
-from powerctx_core.testing.contract import Contract, Lack, cannot, not_yet  # noqa: E402 - after the line above
-from powerctx_core.testing.contracts.catalogue import CatalogueContract  # noqa: E402
-from powerctx_core.testing.contracts.embedder import EmbedderContract  # noqa: E402
-from powerctx_core.testing.contracts.family import FamilyContract  # noqa: E402
-from powerctx_core.testing.contracts.hostile import HostileContract  # noqa: E402
-from powerctx_core.testing.contracts.lexical import LexicalContract  # noqa: E402
-from powerctx_core.testing.contracts.package import PluginContract  # noqa: E402
-from powerctx_core.testing.contracts.reference import ReferenceContract  # noqa: E402
-from powerctx_core.testing.contracts.statistics import StatisticsContract  # noqa: E402
-from powerctx_core.testing.contracts.tokens import TokenEstimatorContract  # noqa: E402
-from powerctx_core.testing.contracts.vectors import VectorIndexContract  # noqa: E402
+from powerctx_core.testing.contract import Contract, Lack, cannot, not_yet
+from powerctx_core.testing.contracts.catalogue import CatalogueContract
+from powerctx_core.testing.contracts.embedder import EmbedderContract
+from powerctx_core.testing.contracts.family import FamilyContract
+from powerctx_core.testing.contracts.hostile import HostileContract
+from powerctx_core.testing.contracts.lexical import LexicalContract
+from powerctx_core.testing.contracts.package import PluginContract
+from powerctx_core.testing.contracts.reference import ReferenceContract
+from powerctx_core.testing.contracts.statistics import StatisticsContract
+from powerctx_core.testing.contracts.tokens import TokenEstimatorContract
+from powerctx_core.testing.contracts.vectors import VectorIndexContract
 
 __all__ = [
     "CatalogueContract",

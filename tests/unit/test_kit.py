@@ -43,14 +43,37 @@ MemorySnapshot.latest = lambda snapshot, *name: (snapshot.history(*name) or (Non
 """
 
 
-def run(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a test module of an author in a process of its own."""
-    (folder / "test_author.py").write_text(dedent(source), encoding="utf-8")
+QUIET = STORE.replace("class TestStore(RevisionContract)", "class TestStore(Quiet, RevisionContract)").replace(
+    "class TestStore", "class Quiet:\n    def __init_subclass__(cls):\n        pass\n\nclass TestStore"
+)
+HIDDEN = {
+    "class-skip": (STORE + '\n    pytestmark = pytest.mark.skip(reason="later")\n', "was skipped (later)"),
+    "class-xfail": (STORE + '\n    pytestmark = pytest.mark.xfail(reason="later")\n', "is expected to fail (later)"),
+    "class-needs": (STORE + "\n    pytestmark = pytest.mark.needs(Capability.DURABLE)\n" + FORGETS, "AssertionError"),
+    "fixture-skips": (STORE.replace("return ", 'pytest.skip("no server") or '), "was skipped (no server)"),
+    "fixture-xfails": (STORE.replace("return ", 'pytest.xfail("no server") or '), "is expected to fail (no server)"),
+    "fixture-beside": (
+        STORE + '\n    @pytest.fixture(autouse=True)\n    def wait(self):\n        pytest.skip("no time")\n',
+        "was skipped (no time)",
+    ),
+    "waived-setup": (WAIVED.replace("return ", "1 / 0 or "), "is waived, but its setup fails"),
+    "mixin": (QUIET + "\n    def test_retire(self):\n        pass\n", "TestStore overrides test_retire"),
+    "mixin-waives": (QUIET.replace("waivers = {}", "waivers = {'test_gone': 'x'}"), "TestStore waives test_gone"),
+    "replaced-later": (STORE + "\nTestStore.test_retire = lambda self: None\n", "TestStore overrides test_retire"),
+    "removed-later": (STORE + "\nTestStore.test_retire = None\n", "TestStore overrides test_retire"),
+}
+"""Ways to hide a test of a contract: the author's module, and what the run has to say."""
+
+
+def run(folder: Path, source: str | dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a test module of an author, or several by their names, in a process of its own."""
+    for name, text in ({"author": source} if isinstance(source, str) else source).items():
+        (folder / f"test_{name}.py").write_text(dedent(text), encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n")
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "powerctx_core.testing.plugin", "-p", "no:cacheprovider", *options, "."],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={**os.environ, "COLUMNS": "400", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,
         check=False,
@@ -193,3 +216,60 @@ def test_fixture_is_missing(tmp_path):
 
     assert done.returncode == 1
     assert "TestStore needs a fixture store_url that returns a fresh store's URL" in done.stdout
+
+
+def test_nothing_is_hidden(tmp_path):
+    """No mark, fixture, base class or later change hides a test: the run fails and says what it is about."""
+    sources = {name: source for name, (source, _) in HIDDEN.items()}
+    done = run(tmp_path, sources, "-k", "test_retire and not all", "--continue-on-collection-errors", "-rfEsxXp")
+    lines = {name: [line for line in done.stdout.splitlines() if f"test_{name}.py" in line] for name in HIDDEN}
+
+    assert done.returncode == 1
+    assert {} == {
+        name: lines[name]
+        for name, (_, says) in HIDDEN.items()
+        if not any(line.startswith(("FAILED", "ERROR")) for line in lines[name]) or says not in done.stdout
+    }
+    assert "passed" not in done.stdout
+    assert "skipped" not in done.stdout.splitlines()[-1]
+
+
+def test_hidden_by_conftest(tmp_path):
+    """A ``conftest.py`` hides none either; the author's own tests may be skipped."""
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\n\n@pytest.fixture(autouse=True)\ndef wait():\n    pytest.skip('no time')\n"
+    )
+    done = run(
+        tmp_path, STORE + "\n    def test_of_my_own(self):\n        pass\n", "-k", "test_retire and not all or my_own"
+    )
+
+    assert done.returncode == 1
+    assert "1 skipped" in done.stdout
+    assert "TestStore.test_retire was skipped (no time): a test of a contract is never left out" in done.stdout
+
+
+def test_replaced_in_the_contract(tmp_path):
+    """A test that was replaced in the contract itself is noticed, too."""
+    done = run(tmp_path, STORE + "\nRevisionContract.test_retire = lambda self: None\n")
+
+    assert done.returncode == 2
+    assert "TestStore overrides test_retire of the contract" in done.stdout
+
+
+def test_waiver_of_any_contract(tmp_path):
+    """Waivers are printed with their reasons, where no profile names them, too."""
+    done = run(tmp_path, WAIVED + FORGETS, "-k", "test_retire")
+
+    assert done.returncode == 0, done.stdout
+    assert "::TestStore:\n  waived test_retire: retires late\n" in done.stdout
+
+
+def test_where_to_begin(tmp_path):
+    """Of several failures the most basic is named at the end, with what it asks for and the page that explains it."""
+    done = run(tmp_path, STORE + FORGETS.replace("(None,)", "('no',)"))
+    summary = done.stdout.partition("= conformance =")[2]
+
+    assert done.returncode == 1
+    assert "TestStore: mend test_" in summary
+    assert " first" in summary
+    assert "What its failure means: docs/plugins/README.md#test-it\n" in summary

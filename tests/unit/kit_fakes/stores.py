@@ -44,7 +44,7 @@ class Catalogue(MemoryCatalogue):
             shelf.__class__ = self.shelf_type
             return shelf
 
-        draft.shelf = shelf  # type: ignore[method-assign]
+        draft.shelf = shelf  # type: ignore[method-assign]  # of this draft alone
         return draft
 
     def publish(self, draft: Draft) -> None:
