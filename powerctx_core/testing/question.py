@@ -12,10 +12,14 @@ from powerctx_core.context import Context
 from powerctx_core.hookspecs import hookimpl
 from powerctx_core.ports import Call, EmbedRequest, Family, RetrievalRequest
 from powerctx_core.records import FamilySpec
-from powerctx_core.text.terms import analyse_query
-from powerctx_core.types import Deadline, Filters, Item, Partition, Pool, RawCandidate
+from powerctx_core.testing.contract import agree
+from powerctx_core.testing.embedder_words import cosine
+from powerctx_core.text.cut import head
+from powerctx_core.text.terms import analyse, analyse_query, analysed_text
+from powerctx_core.types import HEAD_BYTES, Address, Deadline, Filters, Item, Partition, Pool, RawCandidate
+from powerctx_core.vectors import embedding_text
 
-__all__ = ["BOTH", "Beside", "Question", "filters_for", "names", "spoil", "told", "values", "words"]
+__all__ = ["BOTH", "Beside", "Question", "addresses", "filters_for", "names", "spoil", "told", "values", "words"]
 
 BOTH: Mapping[str, float] = {"fts": 1.0, "vector": 0.5}
 
@@ -90,6 +94,57 @@ class Question:
             request = self.request(query, scope, weights=BOTH)
             yield request, self.answer(request)
 
+    def analysed(self, candidate: RawCandidate) -> Mapping[str, int] | None:
+        """Return the terms of a member, with their numbers, or ``None`` when nothing tells its body."""
+        body = self.body(candidate)
+        if body is None:
+            return None
+        return analyse(analysed_text(candidate.title, body, candidate.category, candidate.tags))
+
+    def held(self, pools: Iterable[Pool]) -> dict[str, list[Mapping[str, int]]]:
+        """Return the terms of every item by scope, with title, category and tags as far as the family keeps them."""
+        found: dict[tuple[str, str | None], Mapping[str, int] | None] = {
+            (each.address.scope_id, each.address.artifact_id): self.analysed(each)
+            for pool in pools
+            for each in pool.candidates.values()
+        }
+        held: dict[str, list[Mapping[str, int]]] = {scope: [] for scope in self.scopes}
+        for item in self.items:
+            terms = found.get((item.scope_id, item.artifact_id))
+            held[item.scope_id].append(analyse(item.text) if terms is None else terms)
+        return held
+
+    def cosines(self, pool: Pool) -> dict[str, float] | None:
+        """Return the cosine of every item of a scope by its id; ``None`` unless core has embedded them for the store.
+
+        What it embeds is the title and the first 4096 bytes of the body.
+        """
+        embedder = self.ctx.embedding.ready
+        stored = Partition(pool.scope_id, self.spec.name) in self.ctx.partitions()
+        if embedder is None or pool.query_vector is None or pool.profile != embedder.profile or not stored:
+            return None
+        items = [item for item in self.items if item.scope_id == pool.scope_id]
+        texts = tuple(embedding_text(item.title, head(item.text)) for item in items)
+        vectors = embedder.embed(EmbedRequest(texts=texts))
+        return {
+            str(item.artifact_id): cosine(pool.query_vector, vector)
+            for item, vector in zip(items, vectors, strict=True)
+        }
+
+    def check_texts(self, pool: Pool) -> None:
+        """Check that ``head`` begins the body of each member, at most 4096 bytes of it, and ``body_bytes`` is true."""
+        bodies = {(item.scope_id, item.artifact_id): item.text for item in self.items}
+        for candidate in pool.candidates.values():
+            address, size = candidate.address, len(candidate.head.encode())
+            body = bodies[address.scope_id, address.artifact_id]
+            agree(f"bytes of the body of {address.uri}", len(body.encode()), candidate.body_bytes)
+            agree(f"head of {address.uri}", body[: len(candidate.head)], candidate.head)
+            assert min(candidate.body_bytes, HEAD_BYTES) - 4 < size <= HEAD_BYTES, (
+                f"{address.uri}: your part gives a head of {size} bytes; {HEAD_BYTES} or the whole body are expected"
+            )
+            if len(body.encode()) <= HEAD_BYTES:
+                agree(f"head of {address.uri}", body, candidate.head)
+
     def body(self, candidate: RawCandidate) -> str | None:
         """Return the whole body of a member, or ``None`` when nothing tells it."""
         if len(candidate.head.encode()) == candidate.body_bytes:
@@ -115,6 +170,11 @@ def names(pool: Pool, channel: str | None = None) -> set[str]:
     """Return the artifact ids of a channel, or of all members."""
     keys = pool.candidates if channel is None else pool.channels.get(channel, ())
     return {pool.candidates[key].address.artifact_id for key in keys}
+
+
+def addresses(pool: Pool, channel: str) -> set[Address]:
+    """Return the addresses of the members of a channel."""
+    return {pool.candidates[key].address for key in pool.channels.get(channel, ())}
 
 
 def told(pool: Pool) -> tuple[Any, ...]:

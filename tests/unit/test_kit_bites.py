@@ -33,7 +33,7 @@ def test_bites(group: str, tmp_path: Path, environ: dict[str, str]) -> None:
     report = tmp_path / "report.json"
     module = tmp_path / "test_broken.py"
     module.write_text(f"from kit_fakes.faults import subclasses\nglobals().update(subclasses({group!r}))\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -q --tb=line -p no:cacheprovider\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -q --tb=line --assert=plain -p no:cacheprovider\n")
     plugins = [word for name in ("kit_fakes.reporter", "powerctx_core.testing.plugin") for word in ("-p", name)]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, "-c", str(tmp_path / "pytest.ini"), str(module)],

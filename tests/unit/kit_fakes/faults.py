@@ -24,6 +24,7 @@ GROUPS = (
     "embedders",
     "tokens",
     "families",
+    "answers",
     "packages",
 )
 """The modules that hold faults."""

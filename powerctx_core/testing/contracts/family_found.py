@@ -1,0 +1,185 @@
+"""What a family finds: everything that it holds, in the asked scope only, the best of it, and always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import attrs
+import pytest
+
+from powerctx_core.recall.checks import accepts, check_pool
+from powerctx_core.recall.ranking import Scorer
+from powerctx_core.testing.contract import agree
+from powerctx_core.testing.contracts.family_open import OpenFamilyContract
+from powerctx_core.testing.question import BOTH, Question, filters_for, names, told, words
+from powerctx_core.testing.seeded import MISSING
+from powerctx_core.types import Address, Filters, Item
+
+__all__ = ["FoundContract"]
+
+NEAR = 0.01
+"""What two cosines of one pair of vectors may differ by: stores keep vectors in half precision."""
+
+
+class FoundContract(OpenFamilyContract):
+    """Everything is found, nothing of others, and of more than is wanted the best."""
+
+    def test_pool(self, ask: Question) -> None:
+        """A pool answers its request: partition, details of every member, known channels, declared evidence."""
+        for request, pool in ask.every():
+            assert check_pool(pool, request, ask.spec.identity) is pool
+            assert set(pool.channels) <= {"fts", "vector", "neighbour"}
+
+    def test_asked_scope_only(self, ask: Question) -> None:
+        """Members are those of the asked scope, also for the words of another one."""
+        for scope in ask.scopes:
+            own = {item.artifact_id for item in ask.items if item.scope_id == scope}
+            for item in ask.items:
+                pool = ask.pool(words(item), scope, weights=BOTH)
+                assert {candidate.address.scope_id for candidate in pool.candidates.values()} <= {scope}
+                assert names(pool) <= own
+
+    def test_unknown_scope(self, ask: Question) -> None:
+        """A scope that nobody knows is an empty one, and its statistics are zero."""
+        pool = ask.pool(ask.all(), "project:nobody-knows")
+        statistics = pool.statistics
+
+        assert dict(pool.candidates) == {}
+        assert [keys for keys in pool.channels.values() if keys] == []
+        assert (statistics.items, statistics.mean_length, dict(statistics.document_frequency)) == (0, 0, {})
+
+    def test_own_family_only(self, ask: Question) -> None:
+        """What is stored for another family is not found."""
+        query = ask.all()
+        before = told(ask.pool(query))
+        ask.ctx.put([Item(scope_id=ask.scope, family="kit-beside", artifact_id="theirs", text=query)])
+
+        assert told(ask.pool(query)) == before
+
+    def test_finds(self, ask: Question) -> None:
+        """Everything is found by its own words."""
+        for item in ask.items:
+            assert item.artifact_id in names(ask.pool(words(item), item.scope_id))
+
+    def test_finds_no_other_words(self, ask: Question) -> None:
+        """Words that nothing holds find nothing by words."""
+        assert names(ask.pool(MISSING), "fts") == set()
+
+    def test_asked_channels_only(self, ask: Question) -> None:
+        """A channel without a weight is not searched."""
+        for channel, other in (("fts", "vector"), ("vector", "fts")):
+            assert not ask.pool(ask.all(), weights={channel: 1.0}).channels.get(other)
+
+    def test_at_most_k(self, ask: Question) -> None:
+        """A channel has no more members than were asked for."""
+        for k in (1, 2, 3):
+            pool = ask.pool(ask.all(), k=k, weights=BOTH)
+            assert [name for name, keys in pool.channels.items() if len(keys) > k] == []
+            assert len(pool.candidates) <= k * len(pool.channels)
+
+    def test_best_by_words(self, ask: Question) -> None:
+        """Of more than *k* the best are given: none left out is twice as good, by core's BM25, as one that is given.
+
+        Any formula of relevance passes that; which of nearly equal ones is the best is the family's own affair.
+        """
+        for request, pool in ask.every():
+            score = Scorer(pool.statistics).score
+            scores = {
+                pool.candidates[key].address.artifact_id: score(
+                    pool.candidates[key].matched, pool.candidates[key].length
+                )[0]
+                for key in pool.channels.get("fts", ())
+            }
+            for k in (1, 2):
+                given = names(ask.answer(attrs.evolve(request, k=k)), "fts")
+                worst = min((scores.get(name, 0.0) for name in given), default=0.0)
+                better = {name: scores[name] for name in scores.keys() - given if scores[name] > 2 * worst}
+                assert not given or better == {}, f"k={k} gives {given}, whose worst has the score {worst}"
+
+    def test_best_by_vector(self, ask: Question) -> None:
+        """So it is by vector: no cosine of what is left out is above one of what is given."""
+        for item in ask.items:
+            whole = ask.pool(words(item), item.scope_id, weights={"vector": 1.0})
+            cosines = {
+                each.address.artifact_id: each.cosine for each in whole.candidates.values() if each.cosine is not None
+            }
+            for k in (1, 2):
+                given = names(ask.pool(words(item), item.scope_id, k=k, weights={"vector": 1.0}), "vector")
+                worst = min((cosines.get(name, -1.0) for name in given), default=1.0)
+                better = {name: cosines[name] for name in cosines.keys() - given if cosines[name] > worst + NEAR}
+                assert better == {}, f"k={k} gives {given}, whose worst has the cosine {worst}"
+
+    @pytest.mark.parametrize("field", ["tags", "category", "since", "until", "event", "created"])
+    def test_filters(self, ask: Question, field: str) -> None:
+        """A filter leaves exactly the members that pass it."""
+        pool = ask.pool(ask.all(), weights=BOTH)
+        for filters in filters_for(field, pool.candidates.values()):
+            passing = {each.address for each in pool.candidates.values() if accepts(filters, each)}
+            filtered = ask.pool(ask.all(), weights=BOTH, filters=filters)
+            assert {each.address for each in filtered.candidates.values()} == passing, filters
+
+    def test_filters_keep_statistics(self, ask: Question) -> None:
+        """A filter restricts members, never the statistics."""
+        whole = ask.pool(ask.all())
+        filtered = ask.pool(ask.all(), filters=Filters(tags=("release", "nobody-has-this")))
+
+        assert filtered.candidates == {}
+        assert filtered.statistics == whole.statistics
+
+    def test_neighbours(self, ask: Question) -> None:
+        """Neighbours are brought by members of the same thread, which the pool names."""
+        pool = ask.pool(words(ask.items[1]), neighbours=3)
+        found = {key for name in ("fts", "vector") for key in pool.channels.get(name, ())}
+        brought = set(pool.channels.get("neighbour", ()))
+
+        assert brought <= set(pool.neighbours)
+        for key in brought:
+            threads = {pool.candidates[member].thread for member in pool.neighbours[key]}
+            assert set(pool.neighbours[key]) <= found
+            assert threads == {pool.candidates[key].thread}
+
+    def test_same_again(self, ask: Question) -> None:
+        """The same question has the same answer, in the same order."""
+        first = [told(pool) for _, pool in ask.every()]
+
+        assert [told(pool) for _, pool in ask.every()] == first
+
+    def test_same_on_threads(self, ask: Question) -> None:
+        """So it has when several threads ask at once, for different scopes."""
+        requests = [request for request, _ in ask.every()]
+        alone = [told(ask.answer(request)) for request in requests]
+        with ThreadPoolExecutor(4) as threads:
+            together = list(threads.map(lambda request: told(ask.answer(request)), requests * 3))
+
+        assert together == alone * 3
+
+    def test_follows_changes(
+        self,
+        ask: Question,
+        seed: Callable[[Sequence[Item]], Mapping[str, Any]] | None,
+        seeded: Mapping[str, Any],
+    ) -> None:
+        """What is new, changed or gone since the last answer is so in the next one: nothing is kept for ever.
+
+        Where the evidence cannot be changed while the family is open, the author waives this and says so.
+        """
+        old, gone, *others = ask.items
+        changed = attrs.evolve(old, text="The quagga was painted blue in spring.")
+        new = attrs.evolve(old, artifact_id="kit-new", text="An okapi came by at noon.", thread=None, position=None)
+        asked = [(new.text, old.scope_id), (changed.text, old.scope_id), (words(gone), gone.scope_id)]
+        for query, scope in asked:
+            ask.pool(query, scope)
+        if seed is None:
+            ask.ctx.put([changed, new])
+            ask.ctx.retire(Address(gone.scope_id, gone.family, str(gone.artifact_id), 1))
+        else:
+            again = seed([changed, new, *others])
+            agree("settings of a second seed(), which the open family cannot see", dict(seeded), dict(again))
+        added, renewed, left = (ask.pool(query, scope) for query, scope in asked)
+        heads = {each.address.artifact_id: each.head for each in renewed.candidates.values()}
+
+        assert "kit-new" in names(added), "an item that was added is not found"
+        agree("text of an item that was changed", changed.text, heads.get(str(old.artifact_id)))
+        assert gone.artifact_id not in names(left), "an item that is gone is found"
