@@ -24,7 +24,7 @@ from powerctx_core.errors import ConfigError
 from powerctx_core.hookspecs import GROUP
 from powerctx_core.host import Host
 from powerctx_core.records import StoreSpec
-from powerctx_core.testing.contract import Contract
+from powerctx_core.testing.contract import Contract, agree
 from powerctx_core.testing.leftovers import make
 
 __all__ = ["PluginContract"]
@@ -74,6 +74,7 @@ class PluginContract(Contract):
         outside: part -> why it is not made here: what service it needs.
     """
 
+    guide = "docs/plugins/family.md#when-a-test-fails"
     distribution: ClassVar[str] = ""
     entry_points: ClassVar[Mapping[str, str]] = {}
     settings: ClassVar[Mapping[str, Any]] = {}
@@ -122,15 +123,16 @@ class PluginContract(Contract):
     def test_entry_point(self, installed: importlib.metadata.Distribution) -> None:
         """It has an entry point in the group ``powerctx.v1``; each name is kebab-case, and none is ``core``."""
         names = [each.name for each in installed.entry_points if each.group == GROUP]
+        wrong = [name for name in names if name == "core" or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)]
 
-        assert names
-        assert [name for name in names if name == "core" or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)] == []
+        assert names, f"{self.distribution} has no entry point in the group {GROUP}"
+        agree("entry points that are not kebab-case, or core", [], wrong)
 
     def test_state(self, host: Host, points: Mapping[str, str]) -> None:
         """Every plugin of it is listed as ``ok``: it imports, its records are valid, no name is taken."""
         states = {status.name: (status.state, status.reason) for status in host.report() if status.name in points}
 
-        assert states == dict.fromkeys(points, ("ok", ""))
+        agree("states and reasons of the plugins", dict.fromkeys(points, ("ok", "")), states)
 
     def test_loads(self, host: Host, points: Mapping[str, str]) -> None:
         """``powerctx check`` passes: every factory can be imported, all settings are read."""
@@ -142,7 +144,9 @@ class PluginContract(Contract):
         own = {value.partition(":")[0].partition(".")[0] for value in points.values()}
         packages = {module.partition(".")[0] for module in loaded[0]}
 
-        assert sorted(packages - own - FREE - set(self.imports) - set(sys.stdlib_module_names)) == []
+        heavy = sorted(packages - own - FREE - set(self.imports) - set(sys.stdlib_module_names))
+
+        agree("packages that the light module imports", [], heavy)
 
     def test_few_modules(self, loaded: tuple[list[str], list[str]]) -> None:
         """It loads few modules: everybody who has it installed pays for them at every start."""
@@ -154,16 +158,18 @@ class PluginContract(Contract):
         """Listing loads no module of a factory."""
         factories = {record.factory.partition(":")[0] for _, record in records if isinstance(record.factory, str)}
 
-        assert sorted(factories & set(loaded[1])) == []
+        agree("modules of factories that listing loads", [], sorted(factories & set(loaded[1])))
 
     def test_about(self, records: list[tuple[str, Any]]) -> None:
         """Every part says in one line what it is."""
-        assert records
-        assert [record.name for _, record in records if not record.about.strip()] == []
+        assert records, f"{self.distribution} offers no part"
+        agree("parts that do not say what they are", [], [each.name for _, each in records if not each.about.strip()])
 
     def test_settings_have_defaults(self, records: list[tuple[str, Any]]) -> None:
         """A part can be listed and checked before anything is configured."""
-        assert [record.name for _, record in records if not _has_defaults(record.settings)] == []
+        required = [record.name for _, record in records if not _has_defaults(record.settings)]
+
+        agree("parts with a setting that has no default", [], required)
 
     def test_settings_are_strict(self, records: list[tuple[str, Any]]) -> None:
         """A wrong type is refused, not converted: ``"false"`` is not true; a setting that does not exist, too."""
@@ -174,7 +180,7 @@ class PluginContract(Contract):
             if not _refuses(record, key, value)
         ]
 
-        assert taken == []
+        agree("settings of a wrong type that are taken", [], taken)
 
     def test_made_and_closed_twice(self, host: Host, records: list[tuple[str, Any]]) -> None:
         """Every part is made without a service, and closing it again does nothing."""
@@ -189,7 +195,9 @@ class PluginContract(Contract):
         parts = [(hook, record.name) for hook, record in self._inside(records) if hook != "powerctx_commands"]
         task = {"names": list(points), "settings": dict(self.settings), "parts": parts}
 
-        assert json.loads(fresh("from powerctx_core.testing.leftovers import main; main()", json.dumps(task))) == []
+        left = json.loads(fresh("from powerctx_core.testing.leftovers import main; main()", json.dumps(task)))
+
+        agree("what is left after a close", [], left)
 
     def test_stores(self, records: list[tuple[str, Any]]) -> None:
         """A store says what it can, and shows a URL of its own that holds no password."""
@@ -221,13 +229,15 @@ class PluginContract(Contract):
         """Its packages hold ``py.typed``: who uses them gets its types."""
         packages = {value.partition(":")[0].partition(".")[0] for value in points.values()}
 
-        assert sorted(package for package in packages if not _is_typed(package)) == []
+        agree("packages without py.typed", [], sorted(package for package in packages if not _is_typed(package)))
 
     def test_top_level(self, installed: importlib.metadata.Distribution) -> None:
         """Its wheel puts nothing beside its own packages: no ``tests``, no ``docs``, no ``utils``."""
         names = {Path(str(file)).parts[0] for file in installed.files or ()}
 
-        assert sorted(name for name in names if name.removesuffix(".py") in COMMON) == []
+        common = sorted(name for name in names if name.removesuffix(".py") in COMMON)
+
+        agree("names that the wheel puts beside its packages", [], common)
 
     def _inside(self, records: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
         """Return the parts that need nothing from outside."""

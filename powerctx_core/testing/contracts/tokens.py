@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from powerctx_core.config import structure
 from powerctx_core.context import open as open_context
-from powerctx_core.host import Host
 from powerctx_core.ports import TokenEstimator
-from powerctx_core.testing.contract import Contract
+from powerctx_core.testing.contract import agree
+from powerctx_core.testing.contracts.part import PartContract
 from powerctx_core.types import Item
 
 __all__ = ["TokenEstimatorContract"]
@@ -67,7 +66,7 @@ DELIVERED = (
 )
 
 
-class TokenEstimatorContract(Contract):
+class TokenEstimatorContract(PartContract):
     """What every token estimator must hold to.
 
     The subclass gives the fixture :meth:`estimator_name`.  An estimator may be wrong about a text, but not about sums:
@@ -80,43 +79,14 @@ class TokenEstimatorContract(Contract):
         patience_s: how long a text of a mebibyte may take.
     """
 
-    settings: ClassVar[Mapping[str, Any]] = {}
-    plugins: ClassVar[tuple[str, ...] | None] = None
-    extra: ClassVar[tuple[object, ...]] = ()
+    guide = "docs/plugins/token-estimators.md#test-it"
+    hook = "powerctx_token_estimators"
     patience_s: ClassVar[float] = 10.0
 
     @pytest.fixture
     def estimator_name(self) -> str:
         """Give the name of the installed estimator under test."""
         raise NotImplementedError(f"{type(self).__name__} needs a fixture estimator_name that returns a part's name")
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def fresh(cls) -> Iterator[Callable[[str], TokenEstimator]]:
-        """Give a function that makes an estimator as users do, in a host of its own."""
-        hosts: list[Host] = []
-
-        def make(name: str) -> TokenEstimator:
-            hosts.append(Host.compose(structure(cls.settings), allow=cls.plugins, extra=cls.extra))
-            made: TokenEstimator = hosts[-1].part("powerctx_token_estimators", name)
-            return made
-
-        yield make
-        for host in hosts:
-            host.close()
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def shared(cls, fresh: Callable[[str], TokenEstimator]) -> Callable[[str], TokenEstimator]:
-        """Give a function that makes each estimator once: vocabularies are slow to load."""
-        made: dict[str, TokenEstimator] = {}
-
-        def make(name: str) -> TokenEstimator:
-            if name not in made:
-                made[name] = fresh(name)
-            return made[name]
-
-        return make
 
     @pytest.fixture
     def estimator(self, shared: Callable[[str], TokenEstimator], estimator_name: str) -> TokenEstimator:
@@ -149,11 +119,11 @@ class TokenEstimatorContract(Contract):
 
     def test_cost_of_nothing(self, estimator: TokenEstimator) -> None:
         """Nothing costs nothing."""
-        assert estimator.cost("") == 0
+        agree("cost of nothing", 0, estimator.cost(""))
 
     def test_cost_of_something(self, estimator: TokenEstimator) -> None:
         """No line with something visible is free, or a budget would not end."""
-        assert [text for text in VISIBLE if estimator.cost(f"{text}\n") <= 0] == []
+        agree("lines that are free", [], [text for text in VISIBLE if estimator.cost(f"{text}\n") <= 0])
 
     def test_costs_add_up(self, estimator: TokenEstimator, examples: hypothesis.settings) -> None:
         """A text costs what its newline-ended pieces cost together."""
@@ -161,8 +131,11 @@ class TokenEstimatorContract(Contract):
         @examples
         @hypothesis.given(PIECES)
         def check(pieces: list[str]) -> None:
-            assert estimator.cost("".join(pieces)) == pytest.approx(
-                math.fsum(estimator.cost(piece) for piece in pieces), rel=0, abs=SLACK
+            together = math.fsum(estimator.cost(piece) for piece in pieces)
+            agree(
+                f"cost of {''.join(pieces)!r}",
+                pytest.approx(together, rel=0, abs=SLACK),
+                estimator.cost("".join(pieces)),
             )
 
         check()
@@ -170,13 +143,14 @@ class TokenEstimatorContract(Contract):
     def test_costs_add_up_in_long_texts(self, estimator: TokenEstimator) -> None:
         """So it does over thousands of lines: no price is capped, and none depends on how much stands around."""
         for piece in ("a line of words\n", '{"n":12345}\n', "他在北京大学读书。\n"):
-            assert estimator.cost(piece * 4000) == pytest.approx(4000 * estimator.cost(piece), rel=1e-9)
+            expected = pytest.approx(4000 * estimator.cost(piece), rel=1e-9)
+            agree(f"cost of 4000 times {piece!r}", expected, estimator.cost(piece * 4000))
 
     def test_same_cost_again(self, estimator: TokenEstimator) -> None:
         """The same text has the same price, asked again, in any order."""
         costs = [estimator.cost(text) for text in TEXTS]
 
-        assert [estimator.cost(text) for text in reversed(TEXTS)] == costs[::-1]
+        agree("costs in reverse", costs[::-1], [estimator.cost(text) for text in reversed(TEXTS)])
 
     def test_same_cost_in_another_instance(
         self, estimator: TokenEstimator, fresh: Callable[[str], TokenEstimator], estimator_name: str
@@ -184,11 +158,15 @@ class TokenEstimatorContract(Contract):
         """So has another instance."""
         other = fresh(estimator_name)
 
-        assert [other.cost(text) for text in TEXTS] == [estimator.cost(text) for text in TEXTS]
+        agree(
+            "costs of another instance", [estimator.cost(text) for text in TEXTS], [other.cost(text) for text in TEXTS]
+        )
 
     def test_hostile_cost(self, estimator: TokenEstimator) -> None:
         """Whatever characters a text has, it has a price."""
-        assert [ascii(text[:9]) for text in HOSTILE if not 0 <= estimator.cost(text) < math.inf] == []
+        priceless = [ascii(text[:9]) for text in HOSTILE if not 0 <= estimator.cost(text) < math.inf]
+
+        agree("texts without a price", [], priceless)
 
     @pytest.mark.parametrize("kind", LONG)
     def test_cost_of_long_text(self, estimator: TokenEstimator, kind: str) -> None:
@@ -227,5 +205,7 @@ class TokenEstimatorContract(Contract):
                 for budget in (64, 100, 200, 400, 800, 1600)
             }
 
-        assert {budget: cost for budget, cost in costs.items() if cost > budget + SLACK} == {}
+        over = {budget: cost for budget, cost in costs.items() if cost > budget + SLACK}
+
+        agree("costs above their budgets", {}, over)
         assert costs[1600] > costs[200] > 0

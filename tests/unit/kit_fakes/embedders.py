@@ -132,6 +132,12 @@ def one_more_value(embedder, honest, request):
     return [vector if any(vector) else vector + bytes(4) for vector in honest(request)]
 
 
+@broken("test_hostile_texts", "test_one_for_each")
+def gives_two_for_one(embedder, honest, request):
+    """A text that comes alone has two vectors."""
+    return honest(request) * (2 if len(request.texts) == 1 else 1)
+
+
 COUNT = itertools.count()
 
 
@@ -139,6 +145,37 @@ COUNT = itertools.count()
 def profile_counts(embedder, profile):
     """The fingerprint changes whenever it is asked."""
     return attrs.evolve(profile, fingerprint=f"model-{next(COUNT)}")
+
+
+def noted(*fails: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare the decorated function as a fault of the profile, which knows the last request, ``embedder.asked``."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        honest = HashEmbedder.profile.fget
+        assert honest is not None
+
+        def embed(self: Any, request: EmbedRequest) -> Any:
+            self.asked = request
+            return Whole.embed(self, request)
+
+        profile = property(lambda self: function(getattr(self, "asked", None), honest(self)))
+        return offered(function, fails, {"profile": profile, "embed": embed})
+
+    return decorate
+
+
+@noted("test_profile_stable")
+def profile_of_the_loaded(asked, profile):
+    """The fingerprint becomes another one when the model is loaded."""
+    return attrs.evolve(profile, fingerprint="model" if asked is None else "model-1.1")
+
+
+@noted("test_profile_stable")
+def profile_raises_when_late(asked, profile):
+    """The profile cannot be read once a deadline has passed."""
+    if asked is not None and asked.deadline.passed:
+        raise RuntimeError("model is gone")
+    return profile
 
 
 @profiled("test_profile_fingerprint_elsewhere")

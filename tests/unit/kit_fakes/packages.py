@@ -128,18 +128,13 @@ def names_no_class(files):
 @broken("test_light")
 def imports_much(files):
     """The module that the entry point names imports a package that listing does not need."""
-    edit(files, "plugin.py", "import attrs\n", "import attrs\nimport packaging.version\n")
+    add(files, "plugin.py", "import packaging.version\n")
 
 
 @broken("test_few_modules")
 def imports_many(files):
     """The module that the entry point names imports half of the standard library."""
-    edit(
-        files,
-        "plugin.py",
-        "import attrs\n",
-        "import attrs\nimport asyncio, xml.dom.minidom, http.server, unittest.mock\n",
-    )
+    add(files, "plugin.py", "import asyncio, xml.dom.minidom, http.server, unittest.mock\n")
 
 
 @broken("test_factories_wait")
@@ -172,36 +167,29 @@ def closes_once(files):
     edit(files, "part.py", "pass", "del self._dimensions")
 
 
+def keep(files: dict[str, str], what: str) -> None:
+    """Let the part keep something when it is made."""
+    made = "super().__init__(HashSettings())"
+    edit(files, "part.py", made, f"{made}; KEPT.append({what})")
+    add(files, "part.py", "import socket, threading, time\nKEPT = []\n")
+
+
 @broken("test_nothing_is_left")
 def leaves_a_thread(files):
     """A thread goes on after the host was closed."""
-    started = "super().__init__(HashSettings()); threading.Thread(target=time.sleep, args=(20,), daemon=True).start()"
-    edit(files, "part.py", "super().__init__(HashSettings())", started)
-    add(files, "part.py", "import threading, time\n")
+    keep(files, "threading.Thread(target=time.sleep, args=(20,), daemon=True).start()")
 
 
 @broken("test_nothing_is_left")
 def leaves_a_file(files):
     """A file stays open."""
-    edit(
-        files,
-        "part.py",
-        "super().__init__(HashSettings())",
-        "super().__init__(HashSettings()); KEPT.append(open(__file__))",
-    )
-    add(files, "part.py", "KEPT = []\n")
+    keep(files, "open(__file__)")
 
 
 @broken("test_nothing_is_left")
 def leaves_a_socket(files):
     """A socket stays open."""
-    edit(
-        files,
-        "part.py",
-        "super().__init__(HashSettings())",
-        "super().__init__(HashSettings()); KEPT.append(socket.socket())",
-    )
-    add(files, "part.py", "import socket\nKEPT = []\n")
+    keep(files, "socket.socket()")
 
 
 @broken("test_requires_core")
