@@ -52,11 +52,20 @@ _URL = "memory://"
 class MemorySnapshot:
     """A :class:`powerctx_core.ports.Snapshot` over one state."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, deadline: Deadline = Deadline()) -> None:
         self.state = state
+        self.deadline = deadline
 
     def lexical(self, requests: Sequence[LexicalRequest]) -> Sequence[LexicalResult]:
-        return [self._lexical(request) for request in requests]
+        results: list[LexicalResult] = []
+        for request in requests:
+            # One request is quick; those that a call has many of stop between two.
+            if results and self.deadline.passed:
+                raise StoreError(
+                    f"{_URL}: the deadline was over when {len(results)} of {len(requests)} searches were done."
+                )
+            results.append(self._lexical(request))
+        return results
 
     def _lexical(self, request: LexicalRequest) -> LexicalResult:
         shelf = self.state.shelves.get(request.partition) or Shelf(0)
@@ -163,8 +172,8 @@ class MemoryCatalogue:
         return state
 
     @contextmanager
-    def snapshot(self, deadline: Deadline) -> Iterator[MemorySnapshot]:  # noqa: ARG002 - no read here is slow
-        yield MemorySnapshot(self.state())
+    def snapshot(self, deadline: Deadline) -> Iterator[MemorySnapshot]:
+        yield MemorySnapshot(self.state(), deadline)
 
     def put(self, items: Sequence[Item]) -> Sequence[PutResult]:
         now = datetime.now(UTC)

@@ -180,7 +180,8 @@ class Catalogue(Protocol):
     def snapshot(self, deadline: Deadline) -> AbstractContextManager[Snapshot]:
         """Open a read view, which begins with its first read at the latest.
 
-        Statements started in it stop soon after *deadline* where the engine can.
+        What takes long in it ends in a :class:`powerctx_core.errors.StoreError` soon after *deadline*: a statement is
+        stopped where the engine can do that, and else a call that needs several begins no other one.
         """
 
     def put(self, items: Sequence[Item]) -> Sequence[PutResult]:
@@ -189,6 +190,9 @@ class Catalogue(Protocol):
         Equal content (``Item.digest``) as the current revision is left alone (``unchanged``); other content makes the
         next revision; a retired artifact is revived by its next revision even when the content is equal.  Items
         without an artifact id get ``derived_artifact_id``; later items of one batch see the earlier ones.
+
+        A revision's key is never given to another one while the store is open, not even after a purge: vectors are
+        made for a key meanwhile.
         """
 
     def retire(self, artifacts: Sequence[tuple[str, str, str]]) -> int:

@@ -2,7 +2,7 @@
 
 JOB is one JSON object:
 
-    url, settings, plugins, extra   how to open the store, as users do; *extra* names modules of plugins
+    url, settings, plugins, extra   how to open the store; see :func:`opened`
     name                            of this writer
     batches, size                   how many batches to write, and how many items are in each beside the shared one
     end                             ``close`` the store, or ``die`` by a signal that cannot be caught
@@ -18,6 +18,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from powerctx_core.config import structure
@@ -25,7 +27,19 @@ from powerctx_core.host import Host
 from powerctx_core.ports import Store
 from powerctx_core.types import Item
 
-__all__ = ["batch", "main"]
+__all__ = ["batch", "main", "opened"]
+
+
+@contextmanager
+def opened(job: Mapping[str, Any]) -> Iterator[Store]:
+    """Open the store of a job, as users do; closing it is the caller's.
+
+    Args:
+        job: ``url``, ``settings`` as in ``powerctx.toml``, ``plugins`` to load and ``extra``, names of plugin modules.
+    """
+    extra = [importlib.import_module(name) for name in job["extra"]]
+    with Host.compose(structure(job["settings"]), allow=job["plugins"], extra=extra) as host:
+        yield host.open_store(job["url"])
 
 
 def batch(name: str, number: int, size: int) -> list[Item]:
@@ -38,9 +52,7 @@ def batch(name: str, number: int, size: int) -> list[Item]:
 def main(argument: str) -> None:
     """Do the job that *argument* describes."""
     job: dict[str, Any] = json.loads(argument)
-    extra = [importlib.import_module(name) for name in job["extra"]]
-    with Host.compose(structure(job["settings"]), allow=job["plugins"], extra=extra) as host:
-        store = host.open_store(job["url"])
+    with opened(job) as store:
         write(store, job["name"], job["batches"], job["size"])
         if job["end"] == "die":
             os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

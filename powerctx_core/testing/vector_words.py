@@ -129,7 +129,7 @@ class Vectors:
         (key,) = self.put(self.item(artifact_id, text, **fields))
         taken = self.index.upsert({key: seeded(artifact_id) if vector is None else vector})
 
-        assert taken == 1
+        assert taken == 1, "upsert() takes the vector of a revision that was just put"
         return key
 
     def fill(self, vectors: Mapping[str, bytes], **fields: Any) -> dict[str, Key]:
@@ -140,7 +140,7 @@ class Vectors:
             part = names[start : start + 1000]
             keys |= dict(zip(part, self.put(*(self.item(name, **fields) for name in part)), strict=True))
             taken = self.index.upsert({keys[name]: vectors[name] for name in part})
-            assert taken == len(part)
+            assert taken == len(part), "upsert() takes the vectors of all revisions that were just put"
         return keys
 
     def retire(self, artifact_id: str) -> None:

@@ -257,7 +257,8 @@ class PutResult:
 
     Attributes:
         outcome: ``created``, ``updated`` (a new revision), ``revived`` or ``unchanged``.
-        key: the store's handle of the revision, to store its vector by.
+        key: the store's handle of the revision that holds the content now, to store its vector by; only a store without
+            vectors may leave it out.
     """
 
     address: Address

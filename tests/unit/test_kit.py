@@ -153,6 +153,14 @@ def test_honest_store(tmp_path):
     assert "  cannot durable: lives in memory\n  not-yet multi-process: until 2.0\n" in done.stdout
 
 
+def test_failure_names_the_sides(tmp_path):
+    """A failure says which side of its comparison the store gave."""
+    done = run(tmp_path, STORE + FORGETS, "-k", "test_retire")
+
+    assert done.returncode == 1
+    assert "the left side is what the store gave, and the right side what the contract expects" in done.stdout
+
+
 def test_what_is_left_out_is_printed(tmp_path):
     """Tests of what a part lacks are left out, and named in the profile."""
     done = run(tmp_path, STORE.replace("(RevisionContract)", "(CatalogueContract)"), "-k", "test_says_what or durable")

@@ -10,13 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from powerctx_core.errors import StoreError
+from powerctx_core.errors import PowerctxError, StoreError, url_secrets
+from powerctx_core.host import Host
 from powerctx_core.ports import Catalogue, FetchRequest, Snapshot, Store
+from powerctx_core.testing.answers import check_answers
 from powerctx_core.testing.contracts.store import StoreContract
 from powerctx_core.testing.database import Database
 from powerctx_core.types import Address, Partition
 
 __all__ = ["LifeContract"]
+
+SECRET = "Xa9-hunter2-Qz"  # noqa: S105 - of nobody
 
 
 def check_empty(db: Database) -> None:
@@ -54,6 +58,10 @@ class LifeContract(StoreContract):
         db.add()
         with db.snapshot() as snapshot:
             assert isinstance(snapshot, Snapshot)
+
+    def test_answer_types(self, store: Store) -> None:
+        """Every method returns the types of its port: sequences and mappings, no iterators."""
+        check_answers(store)
 
     def test_empty(self, db: Database) -> None:
         """A fresh store is empty, and so it stays when it is read, or when what is not there is retired or purged."""
@@ -146,6 +154,23 @@ class LifeContract(StoreContract):
         assert status.location
         assert all(isinstance(value, str) for value in status.facts.values())
         assert status.problems == ()
+
+    def test_status_tells_no_secret(self, host: Host, store_url: str) -> None:
+        """Neither the status nor a refusal shows a password, wherever it stands in the URL."""
+        scheme, _, rest = store_url.partition("://")
+        urls = [store_url, f"{scheme}://kit:{SECRET}@{rest.rpartition('@')[2]}", f"{store_url}?password={SECRET}"]
+        told = ""
+        for url in urls:
+            try:
+                store = host.open_store(url)
+            except PowerctxError as error:
+                told += str(error)
+                continue
+            told += repr(store.status())
+            store.close()
+            told += repr(store.status())
+
+        assert [secret for secret in (SECRET, *url_secrets(store_url)) if secret in told] == []
 
     def test_closed_store(self, db: Database) -> None:
         """A store may be closed twice; later calls are a StoreError, and the status has a problem but never raises."""

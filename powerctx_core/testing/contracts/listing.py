@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+from powerctx_core.ports import FetchRequest
 from powerctx_core.testing.contracts.store import StoreContract
 from powerctx_core.testing.database import Database
+from powerctx_core.types import Partition
 
 __all__ = ["ListingContract"]
 
@@ -45,25 +47,7 @@ class ListingContract(StoreContract):
 
     def test_ties_by_code_point(self, db: Database) -> None:
         """Ties are ordered by code point, whatever a locale says."""
-        names = [
-            "a",
-            "B",
-            "Z",
-            "z",
-            "é",
-            "e\u0301",
-            "ö",
-            "~",
-            "0",
-            "10",
-            "9",
-            "a b",
-            "a-b",
-            "a/b",
-            "北",
-            "\U0001f600",
-            "\uff41",
-        ]
+        names = ["a b", *"a B Z z é e\u0301 ö ~ 0 10 9 a-b a/b 北 \U0001f600 \uff41".split()]
         for name in names:
             db.add(name, updated_at=db.at(1))
 
@@ -92,6 +76,29 @@ class ListingContract(StoreContract):
             ["4", "3", "2", "1", "0"],
         ]
         assert db.listed(limit=2, until=db.at(2)) == ["1", "0"]
+
+    def test_nothing_is_cut(self, db: Database) -> None:
+        """What holds of a few holds of more than a thousand: all are listed, found, fetched and counted."""
+        count = 1100
+        db.put(*(db.item(f"{number:04}", "t", updated_at=db.at(-number)) for number in range(count)))
+        names = [f"{number:04}" for number in range(count)]
+        with db.snapshot() as snapshot:
+            result = snapshot.lexical([db.request("t", k=2 * count)])[0]
+            keys = tuple([hit.key for hit in result.hits])
+            fetched = snapshot.fetch(FetchRequest(keys=keys, terms=result.terms))
+
+        assert db.listed(limit=2 * count) == names
+        assert db.listed(limit=count - 1) == names[:-1]
+        assert sorted(hit.artifact_id for hit in result.hits) == names
+        assert list(fetched) == list(keys)
+        assert (result.statistics.items, dict(result.statistics.document_frequency)) == (count, {"t": count})
+
+    def test_no_partition_is_left_out(self, db: Database) -> None:
+        """Hundreds of partitions are all told."""
+        scopes = [f"scope-{number}" for number in range(250)]
+        db.put(*(db.item(scope_id=scope) for scope in scopes))
+
+        assert db.partitions() == {Partition(scope, "memory"): 1 for scope in scopes}
 
     def test_listing_shows_current(self, db: Database) -> None:
         """The newest revision is listed, once, with its own time."""
@@ -228,19 +235,7 @@ class ListingContract(StoreContract):
 
     def test_id_prefix(self, db: Database) -> None:
         """A prefix finds the artifact of that id and those below it; nothing in it is a pattern."""
-        names = [
-            "docs",
-            "docs/a",
-            "docs/b/c",
-            "docs0",
-            "docs2/a",
-            "Docs/a",
-            "docs/",
-            "doc",
-            "d_cs/a",
-            "d%/a",
-            "docs\u0301/a",
-        ]
+        names = "docs docs/a docs/b/c docs0 docs2/a Docs/a docs/ doc d_cs/a d%/a docs\u0301/a".split()
         for name in names:
             db.add(name, updated_at=db.at(1))
         wanted = {

@@ -29,6 +29,17 @@ class NeighbourContract(StoreContract):
 
         assert db.neighbours() == {"a": ["b"], "b": ["a", "c"], "c": ["b", "d"], "d": ["c"], "lonely": []}
 
+    def test_neighbours_far_out(self, db: Database) -> None:
+        """Positions are kept whole up to the largest there is, so that the next is told from the last."""
+        places = {"z": (1 << 31) - 1, "y": 1 << 31, "x": 1 << 32, "w": 1 << 53, "v": (1 << 53) + 1, "u": (1 << 62) - 1}
+        talk(db, places)
+
+        assert {candidate.address.artifact_id: candidate.position for candidate in db.listing()} == places
+        assert {name: db.current(name).position for name in places} == places
+        assert db.neighbours() == {
+            "z": ["y"], "y": ["z", "x"], "x": ["y", "w"], "w": ["x", "v"], "v": ["w", "u"], "u": ["v"],
+        }  # fmt: skip
+
     def test_neighbours_by_position(self, db: Database) -> None:
         """Positions count, not the order in which they were stored."""
         talk(db, {"c": 2, "a": 0, "b": 1, "z": 10, "y": 9})

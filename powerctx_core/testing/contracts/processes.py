@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
-from types import ModuleType
 from typing import Protocol
 
 import pytest
@@ -40,31 +36,11 @@ class ProcessContract(StoreContract):
     """A durable store keeps what it acknowledged, between processes and after a kill."""
 
     @pytest.fixture
-    def start(self, store_url: str, request: pytest.FixtureRequest) -> Start:
+    def start(self, start_process: Callable[..., subprocess.Popen[str]]) -> Start:
         """Give a function that starts a writer; writers are killed at the end."""
-        opening = {
-            "url": store_url,
-            "settings": self.settings,
-            "plugins": self.plugins,
-            "extra": [plugin.__name__ for plugin in self.extra if isinstance(plugin, ModuleType)],
-        }
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
         def start(name: str, *, batches: int = BATCHES, size: int = SIZE, end: str = "close") -> subprocess.Popen[str]:
-            job = json.dumps({**opening, "name": name, "batches": batches, "size": size, "end": end})
-            process = subprocess.Popen(  # noqa: S603 - this very Python and module
-                [sys.executable, "-m", "powerctx_core.testing.process", job],
-                stdout=subprocess.PIPE,
-                text=True,
-                env=environment,
-            )
-
-            def finish() -> None:
-                process.kill()
-                process.communicate()
-
-            request.addfinalizer(finish)
-            return process
+            return start_process("-m", "powerctx_core.testing.process", name=name, batches=batches, size=size, end=end)
 
         return start
 
@@ -135,7 +111,7 @@ class ProcessContract(StoreContract):
             with db.snapshot() as snapshot:
                 found = len(snapshot.lexical([db.request("apple", k=1000)])[0].hits)
                 counted = snapshot.partitions()[Partition("s", "memory")]
-            assert counted == found
+            assert counted == found, "of one snapshot: partitions() counts as many as lexical() finds"
             seen.append(found)
 
         assert writer.returncode == 0

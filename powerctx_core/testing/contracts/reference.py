@@ -31,6 +31,7 @@ from powerctx_core.ports import (
     Store,
 )
 from powerctx_core.records import NoSettings
+from powerctx_core.testing.answers import check_answers
 from powerctx_core.testing.contracts.store import StoreContract
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import (
@@ -352,6 +353,7 @@ class ReferenceContract(StoreContract):
 
     def test_agrees_with_the_reference(self, store: Store, examples: Callable[[int], hypothesis.settings]) -> None:
         """Puts, retirements, purges, reads and held snapshots of any order agree with the store in memory."""
+        check_answers(store)  # what is not even of the right type would be looked into at length
         runs = count()
         settings = hypothesis.settings(examples(8), stateful_step_count=16)
         run_state_machine_as_test(lambda: Parity(store, next(runs)), settings=settings)  # type: ignore[arg-type]  # a factory will do

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from powerctx_core.ports import FetchRequest
 from powerctx_core.testing.contracts.store import StoreContract
 from powerctx_core.testing.database import Database
-from powerctx_core.types import Address, Partition
+from powerctx_core.types import Address, Key, Partition
 
 __all__ = ["RevisionContract"]
 
@@ -99,6 +100,28 @@ class RevisionContract(StoreContract):
         assert db.found("apple") == {"b"}
         assert db.listed() == ["b"]
         assert db.latest("a") is None
+
+    def test_keys_are_not_reused(self, db: Database) -> None:
+        """A key never comes to mean another revision: not after an update, nor when the newest or all were purged."""
+        names = ("0", "1", "2")
+        steps: list[Callable[[], object]] = [
+            lambda: None,
+            lambda: db.add("3"),
+            lambda: db.retire("2"),
+            lambda: db.purge("2"),
+            lambda: db.purge(*names, "3"),
+            lambda: (db.purge(*names), db.add(scope_id="other")),
+        ]
+        used: set[Key] = set()
+        for number, step in enumerate(steps):
+            step()
+            db.put(*(db.item(name, f"apple {number}") for name in names))
+            keys = {hit.key for hit in db.hits("apple").values()}
+
+            assert keys & used == set(), number
+            with db.snapshot() as snapshot:
+                assert snapshot.fetch(FetchRequest(keys=tuple(sorted(used)))) == {}, number
+            used |= keys
 
     def test_times_of_revisions(self, db: Database) -> None:
         """What is not given is now; created_at stays that of the first revision unless given; updated_at moves."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from types import ModuleType
 from typing import Any, ClassVar
 
 import hypothesis
@@ -19,11 +24,14 @@ from powerctx_core.testing.plugin import LEFT_OUT, PROFILE
 
 __all__ = ["StoreContract"]
 
+LEGEND = "In every comparison the left side is what the store gave, and the right side what the contract expects."
+
 
 class StoreContract(Contract):
     """The part of a store's contracts that opens it.
 
-    A subclass must give the fixture ``store_url``.
+    A subclass must give the fixture ``store_url``.  In every comparison the left side is what the store gave, the right
+    one what is expected of it.
 
     Attributes:
         settings: as in ``powerctx.toml``, for every host of the tests.
@@ -34,6 +42,19 @@ class StoreContract(Contract):
     settings: ClassVar[Mapping[str, Any]] = {}
     plugins: ClassVar[tuple[str, ...] | None] = None
     extra: ClassVar[tuple[object, ...]] = ()
+
+    @pytest.fixture(autouse=True)
+    def _legend(self, request: pytest.FixtureRequest) -> None:
+        """Have a failure say which side of a comparison is the store's."""
+        request.node.add_report_section("setup", "note", LEGEND)
+
+    @pytest.fixture
+    def restless(self) -> Iterator[None]:
+        """Let threads take turns a thousand times as often, so that a missing lock shows."""
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(5e-6)
+        yield
+        sys.setswitchinterval(interval)
 
     @pytest.fixture
     def store_url(self) -> str:
@@ -84,6 +105,38 @@ class StoreContract(Contract):
         return Database(store)
 
     @pytest.fixture
+    def start_process(self, store_url: str, request: pytest.FixtureRequest) -> Callable[..., subprocess.Popen[str]]:
+        """Give a function that runs Python in another process, which is killed at the end.
+
+        It takes the interpreter's arguments, and fields of the job that the program gets as its only argument, in JSON,
+        beside how to open the store; see :func:`powerctx_core.testing.process.opened`.
+        """
+        opening = {
+            "url": store_url,
+            "settings": self.settings,
+            "plugins": self.plugins,
+            "extra": [plugin.__name__ for plugin in self.extra if isinstance(plugin, ModuleType)],
+        }
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+        def start(*program: str, **job: object) -> subprocess.Popen[str]:
+            process = subprocess.Popen(  # noqa: S603 - this very Python, and a program of the kit
+                [sys.executable, *program, json.dumps({**opening, **job})],
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment,
+            )
+
+            def finish() -> None:
+                process.kill()
+                process.communicate()
+
+            request.addfinalizer(finish)
+            return process
+
+        return start
+
+    @pytest.fixture
     def examples(self, request: pytest.FixtureRequest) -> Callable[[int], hypothesis.settings]:
         """Give a function that makes settings for so many seeded examples, or times ``--conformance-examples``."""
         factor: int = request.config.getoption("conformance_examples")
@@ -105,7 +158,7 @@ class StoreContract(Contract):
         can = host.store_for(store_url).capabilities
         record_property(PROFILE, self._profile(can, request.config.stash[LEFT_OUT].get(type(self), [])))
 
-        assert set(Capability) - set(self.lacks) == can
+        assert can == set(Capability) - set(self.lacks)
 
     def _profile(self, can: frozenset[Capability], left_out: list[str]) -> str:
         lines = [f"{type(self).__name__}: full {', '.join(each for each in Capability if each in can)}"]

@@ -55,6 +55,30 @@ class VectorLifeContract(VectorStoreContract):
 
         assert (vectors.found(seeded("a")), vectors.index.count()) == (["a"], 1)
 
+    def test_results_have_keys(self, vectors: Vectors) -> None:
+        """Each result of a put has the key of the revision that holds the content, also where nothing was stored."""
+        created, again, other = vectors.put(vectors.item("a"), vectors.item("a"), vectors.item("b"))
+        updated, unchanged = vectors.put(vectors.item("a", "new"), vectors.item("b"))
+        vectors.retire("b")
+        (revived,) = vectors.put(vectors.item("b"))
+
+        assert (again, unchanged) == (created, other)
+        assert len({created, other, updated, revived}) == 4
+        assert vectors.index.upsert({updated: seeded("a"), revived: seeded("b")}) == 2
+
+    def test_no_vector_is_cut(self, vectors: Vectors) -> None:
+        """What holds of a few vectors holds of more than a thousand: all are told, stored, known and compared."""
+        texts = [f"text {number}" for number in range(1100)]
+        keys = vectors.put(*(vectors.item(text, text) for text in texts))
+        made = [seeded(number % 50) for number in range(len(keys))]
+        assert vectors.missing(2 * len(keys)) == sorted(keys)
+        assert vectors.index.upsert(dict(zip(keys, made, strict=True))) == len(keys)
+
+        assert (vectors.index.count(), vectors.missing()) == (len(keys), [])
+        assert set(vectors.index.cached(texts)) == set(texts)
+        assert set(vectors.cosines(keys, seeded("query"))) == set(keys)
+        assert len(vectors.nearest(seeded("query"), len(keys))) == len(keys)
+
     def test_vector_replaced(self, vectors: Vectors) -> None:
         """A second vector of a revision takes the place of the first."""
         key = vectors.add("a", vector=seeded("old"))

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import attrs
 import pytest
 
-from powerctx_core.config import structure
 from powerctx_core.errors import CapabilityError
-from powerctx_core.host import Host
 from powerctx_core.ports import Capability, FetchRequest, Store
 from powerctx_core.testing.contracts.vector_store import VectorStoreContract
+from powerctx_core.testing.process import opened
 from powerctx_core.testing.vector_words import (
     OTHER,
     PATIENCE,
@@ -41,13 +37,12 @@ def write_vectors(argument: str) -> None:
     """Write to a store from another process, a batch at a time, and print the number of each once it is acknowledged.
 
     Args:
-        argument: JSON object with ``url``, ``settings``, ``plugins`` and ``extra`` to open the store by, and with
-            ``batches`` and ``size``.  Batch N holds ``p<N>-0`` …, each with the vector of its artifact id.
+        argument: JSON object with what :func:`powerctx_core.testing.process.opened` needs, and with ``batches`` and
+            ``size``.  Batch N holds ``p<N>-0`` …, each with the vector of its artifact id.
     """
     job: dict[str, Any] = json.loads(argument)
-    extra = [importlib.import_module(name) for name in job["extra"]]
-    with Host.compose(structure(job["settings"]), allow=job["plugins"], extra=extra) as host:
-        vectors = Vectors(host.open_store(job["url"]))
+    with opened(job) as store:
+        vectors = Vectors(store)
         vectors.index.attach(PROFILE)
         for number in range(job["batches"]):
             vectors.fill({name: seeded(name) for name in batch(number, job["size"])})
@@ -65,28 +60,11 @@ class VectorProcessContract(VectorStoreContract):
     """Vectors of a durable store stay, and other processes see them."""
 
     @pytest.fixture
-    def start(self, store_url: str, request: pytest.FixtureRequest) -> Callable[..., subprocess.Popen[str]]:
+    def start(self, start_process: Callable[..., subprocess.Popen[str]]) -> Callable[..., subprocess.Popen[str]]:
         """Give a function that starts another process, see :func:`write_vectors`; it is killed at the end."""
-        opening = {
-            "url": store_url,
-            "settings": self.settings,
-            "plugins": self.plugins,
-            "extra": [plugin.__name__ for plugin in self.extra if isinstance(plugin, ModuleType)],
-        }
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
         def start(batches: int, size: int) -> subprocess.Popen[str]:
-            job = json.dumps({**opening, "batches": batches, "size": size})
-            process = subprocess.Popen(  # noqa: S603 - this program
-                [sys.executable, "-c", PROGRAM, job], stdout=subprocess.PIPE, text=True, env=environment
-            )
-
-            def finish() -> None:
-                process.kill()
-                process.communicate()
-
-            request.addfinalizer(finish)
-            return process
+            return start_process("-c", PROGRAM, batches=batches, size=size)
 
         return start
 

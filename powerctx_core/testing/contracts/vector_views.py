@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import random
 import threading
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +16,9 @@ import pytest
 from powerctx_core.memory_store import MemoryStore
 from powerctx_core.records import NoSettings
 from powerctx_core.testing.contracts.vector_store import VectorStoreContract
+from powerctx_core.testing.threads import at_once, meeting
 from powerctx_core.testing.vector_words import (
+    PATIENCE,
     PROFILE,
     Vectors,
     close,
@@ -138,25 +140,29 @@ class VectorViewContract(VectorStoreContract):
                     asked = dict(vectors.index.cosines(keys, seeded("q"), snapshot))
                 scores = {round(score, 2) for score in found.values()}
                 if len(found) != size or len(scores) != 1 or not scores <= allowed or asked != found:
-                    torn.append((len(found), scores, asked == found))
+                    torn.append({"found": len(found), "cosines": scores, "cosines() agrees": asked == found})
 
-        with ThreadPoolExecutor(3) as pool:
-            for future in [pool.submit(call) for call in (write, read, read)]:
-                future.result()
+        at_once(write, read, read)
 
         assert torn == []
 
+    @pytest.mark.usefixtures("restless")
     def test_vector_writers_lose_nothing(self, vectors: Vectors) -> None:
-        """Threads that store vectors at once lose none, and each text is known."""
-        names = [f"a{n}" for n in range(40)]
+        """Threads that store vectors at the same moment lose none, and each text is known."""
+        names = [f"a{n}" for n in range(100)]
         keys = dict(zip(names, vectors.put(*(vectors.item(name, name) for name in names)), strict=True))
+        barrier = threading.Barrier(4)
 
-        def write(own: Iterable[str]) -> int:
-            return sum(vectors.index.upsert({keys[name]: seeded(name)}) for name in own)
+        def write(own: Sequence[str]) -> int:
+            taken, batches = 0, [{keys[name]: seeded(name)} for name in own]
+            with meeting(barrier):
+                for batch in batches:
+                    barrier.wait(PATIENCE)
+                    taken += vectors.index.upsert(batch)
+            return taken
 
-        with ThreadPoolExecutor(4) as pool:
-            assert list(pool.map(write, [names[start::4] for start in range(4)])) == [10] * 4
-        assert vectors.index.count() == 40
+        assert at_once(*(partial(write, names[start::4]) for start in range(4))) == [25] * 4
+        assert vectors.index.count() == len(names)
         assert set(vectors.index.cached(names)) == set(names)
         assert [vectors.found(seeded(name), 1) for name in names] == [[name] for name in names]
 
@@ -181,7 +187,7 @@ class VectorViewContract(VectorStoreContract):
                     each.index.upsert({keys[at]: v for keys, v in zip(chosen, made, strict=True)})
                     for at, each in enumerate(both)
                 }
-                assert len(taken) == 1, step
+                assert len(taken) == 1, f"step {step}: this store and the reference took another number of vectors"
             elif what < 0.97:
                 for each in both:
                     each.retire(name) if what < 0.86 else each.purge(name)
@@ -190,7 +196,7 @@ class VectorViewContract(VectorStoreContract):
                     each.index.clear()
                     each.index.attach(PROFILE)
             mine, theirs = (list(self._shown(each, seeded(f"query {step}"))) for each in both)
-            assert mine == theirs, f"step {step}"
+            assert mine == theirs, f"step {step}: left this store's count, gaps, known texts and nearest"
 
     @staticmethod
     def _shown(vectors: Vectors, query: bytes) -> Iterator[object]:

@@ -21,6 +21,7 @@ GROUPS = (
     "snapshots",
     "durable",
     "vectors",
+    "vector_life",
     "embedders",
     "tokens",
     "families",

@@ -11,6 +11,7 @@ from powerctx_core.recall.checks import accepts
 from powerctx_core.types import Filters
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LISTING = "listing:ListingContract"
 
 
 def everything(request):
@@ -68,6 +69,31 @@ def nothing_comes_first(snapshot, honest, request):
     """Items without the time come first."""
     found = honest(attrs.evolve(request, limit=10**9))
     return tuple(sorted(found, key=lambda each: time_of(request.filters, each) is not None))[: request.limit]
+
+
+@broken("snapshot.listing", "test_nothing_is_cut", contract=LISTING)
+def lists_a_page(snapshot, honest, request):
+    """A listing ends after five hundred, whatever was asked for."""
+    return honest(attrs.evolve(request, limit=min(request.limit, 500)))
+
+
+@broken("snapshot.fetch", "test_nothing_is_cut", contract=LISTING)
+def fetches_a_page(snapshot, honest, request):
+    """Of more keys than one statement takes the first are fetched."""
+    return honest(attrs.evolve(request, keys=request.keys[:900]))
+
+
+@broken("snapshot._lexical", "test_nothing_is_cut", contract=LISTING)
+def finds_a_page(snapshot, honest, request):
+    """A thousand members are found at most."""
+    result = honest(request)
+    return attrs.evolve(result, hits=result.hits[:1000])
+
+
+@broken("snapshot.partitions", "test_no_partition_is_left_out", contract=LISTING)
+def tells_some_partitions(snapshot, honest):
+    """Two hundred partitions are told at most."""
+    return dict(list(honest().items())[:200])
 
 
 @broken("snapshot.listing", "test_listing_limit")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from kit_fakes.identity import threads_by
 from kit_fakes.stores import assembled, broken
 
@@ -31,6 +33,7 @@ def by(order, among=None):
     "snapshot.neighbours",
     "test_neighbours_at_ends_and_gaps",
     "test_neighbours_by_position",
+    "test_neighbours_far_out",
     "test_neighbours_skip_retired",
     "test_neighbours_follow_revisions",
 )
@@ -103,3 +106,24 @@ def answers_for_other_partitions(snapshot, honest, request):
 def threads_without_padding():
     """Blanks at the end of a thread do not count."""
     return threads_by(str.rstrip)
+
+
+def placed(place):
+    """Return the writing of a store that keeps positions as *place* makes them."""
+
+    def write(catalogue, honest, draft, item):
+        return honest(draft, attrs.evolve(item, position=item.position and min(place(item.position), (1 << 62) - 1)))
+
+    return {"catalogue.write": write}
+
+
+@assembled("test_neighbours_far_out", contract="neighbours:NeighbourContract")
+def positions_of_four_bytes():
+    """Positions are clipped to what a column of type INTEGER takes."""
+    return placed(lambda position: min(position, (1 << 31) - 1))
+
+
+@assembled("test_neighbours_far_out", contract="neighbours:NeighbourContract")
+def positions_are_floats():
+    """Positions are kept as floats."""
+    return placed(lambda position: int(float(position)))

@@ -12,14 +12,17 @@ import attrs
 from kit_fakes.stores import assembled, broken
 from powerctx_core.errors import StoreError
 from powerctx_core.memory_store import MemorySnapshot
-from powerctx_core.types import derived_artifact_id
+from powerctx_core.types import Deadline, derived_artifact_id
+
+SNAPSHOTS = "snapshots:SnapshotContract"
 
 
 class Live(MemorySnapshot):
     """A snapshot that reads what is there now."""
 
-    def __init__(self, catalogue):
+    def __init__(self, catalogue, deadline):
         self.catalogue = catalogue
+        self.deadline = deadline
 
     @property
     def state(self):
@@ -31,7 +34,7 @@ class Live(MemorySnapshot):
 @contextmanager
 def reads_are_not_isolated(catalogue, honest, deadline):
     """Each read of a snapshot sees the newest state."""
-    yield Live(catalogue)
+    yield Live(catalogue, deadline)
 
 
 @broken("catalogue.snapshot", "test_snapshots_beside_each_other")
@@ -103,7 +106,7 @@ def writes_without_a_lock(catalogue, honest, items):
 def errors_leave_it_locked(catalogue, honest, deadline):
     """An error of a reader leaves its transaction open, and writers wait for it in vain."""
     try:
-        yield MemorySnapshot(catalogue.state())
+        yield MemorySnapshot(catalogue.state(), deadline)
     except ZeroDivisionError:
         catalogue.draft = locked
         raise
@@ -207,7 +210,39 @@ def leaves_a_file(store, honest):
         OPENED.append(open(__file__, encoding="utf-8"))  # noqa: PTH123, SIM115 - this is the fault
 
 
-@assembled("test_store_protocols", "test_reindex", "test_reindex_limit")
+@assembled("test_answer_types", "test_store_protocols", "test_reindex", "test_reindex_limit")
 def cannot_reindex():
     """A method of the port is missing."""
     return {"catalogue.reindex": None}
+
+
+@broken("catalogue.snapshot", "test_passed_deadline", contract=SNAPSHOTS)
+@contextmanager
+def ignores_the_deadline(catalogue, honest, deadline):
+    """A read goes on to its end, however long that takes."""
+    with honest(Deadline()) as snapshot:
+        yield snapshot
+
+
+@broken("catalogue.snapshot", "test_passed_deadline", contract=SNAPSHOTS)
+@contextmanager
+def deadline_stays(catalogue, honest, deadline):
+    """The deadline of one reader is left in the connection for the next."""
+    if deadline.passed:
+        catalogue.left = deadline
+    with honest(catalogue.__dict__.get("left", deadline)) as snapshot:
+        yield snapshot
+
+
+@broken("catalogue.snapshot", "test_many_snapshots", contract=SNAPSHOTS)
+@contextmanager
+def opens_few_at_once(catalogue, honest, deadline):
+    """Of more than twenty snapshots that are open at once the others are refused."""
+    catalogue.open = catalogue.__dict__.get("open", 0) + 1
+    try:
+        if catalogue.open > 20:
+            raise StoreError("too many connections")
+        with honest(deadline) as snapshot:
+            yield snapshot
+    finally:
+        catalogue.open -= 1

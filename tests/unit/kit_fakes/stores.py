@@ -44,7 +44,7 @@ class Catalogue(MemoryCatalogue):
             shelf.__class__ = self.shelf_type
             return shelf
 
-        draft.shelf = shelf  # type: ignore[method-assign]  # of this draft alone
+        draft.shelf = shelf  # type: ignore[method-assign]  # of this draft alone: core makes drafts of no other class
         return draft
 
     def publish(self, draft: Draft) -> None:
@@ -53,7 +53,7 @@ class Catalogue(MemoryCatalogue):
 
     @contextmanager
     def snapshot(self, deadline: Any) -> Iterator[MemorySnapshot]:
-        yield self.snapshot_type(self.state())
+        yield self.snapshot_type(self.state(), deadline)
 
     def put(self, items: Sequence[Item]) -> Sequence[PutResult]:
         with self._lock:
@@ -112,6 +112,7 @@ def factory(changes: Mapping[str, Callable[..., Any]]) -> Callable[[str, NoSetti
 
     def opened(url: str, settings: NoSettings) -> MemoryStore:
         store: MemoryStore = types["store"]("memory://", settings)
+        store.url = url  # type: ignore[attr-defined]  # what a fault may tell of
         store._catalogue = catalogue()
         store._vectors = types["vectors"](store._catalogue)
         return store
