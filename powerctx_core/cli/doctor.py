@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -134,7 +135,8 @@ def _disk(url: str, facts: dict[str, str], problems: list[str]) -> None:
     if "free space" in facts or not scheme.startswith("sqlite") or not name:
         return
     file = Path(name).absolute()
-    folder = next((each for each in (file, *file.parents) if each.is_dir()), None)
+    # A name that is too long is the store's to tell; Path.is_dir() raises of it.
+    folder = next((each for each in (file, *file.parents) if os.path.isdir(each)), None)  # noqa: PTH112 - as above
     if folder is not None:
         free = shutil.disk_usage(folder).free
         facts["free space"] = f"{free / (1 << 30):.1f} GiB in {folder}"

@@ -194,8 +194,12 @@ def test_what_single_reads_cannot_see(path: Path) -> None:
     ("store", "told"),
     [
         ("sqlite:///nowhere/notes.db", "create it, or choose another path"),
-        ("sqlite:///notes.db?mode=rw", "the parameter mode is ro"),
+        ("sqlite:///notes.db?mode=rw", "the parameter mode takes ro alone"),
+        ("sqlite:///notes.db?mode=memory", "a store in memory is sqlite://"),
         ("sqlite:///notes.db/more.db", "a part of this path is a file"),
+        (f"sqlite:///{'n' * 300}", "has 300 bytes, and may have 247 here"),
+        (f"sqlite:///{'n' * 248}", "has 248 bytes, and may have 247 here"),
+        (f"sqlite:///{'n' * 300}/notes.db", "choose a shorter one"),
         ("nope:///notes.db", "nope"),
     ],
 )

@@ -28,7 +28,7 @@ MOUNTS = Path("/proc/mounts")
 _PARAMETERS = {
     "synchronous": "FULL or NORMAL",
     "busy_timeout_ms": f"0 to {MOST_BUSY_MS}",
-    "mode": "ro",
+    "mode": "ro alone (to read only; without it the file is read and written, and a store in memory is sqlite://)",
     "network": "allow",
 }
 _KINDS = {
@@ -37,6 +37,8 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+_BESIDE = len("-journal")
+"""Bytes of the longest suffix of the files that SQLite makes beside its own."""
 _TICK_NS, _COARSE_NS = 20_000_000, 2_000_000_000
 """File systems count time in steps: of the system's clock, or of whole seconds."""
 
@@ -146,18 +148,40 @@ class Location:
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
-            return None
+            # The names of the files beside it are longer, and would fail its first write.
+            return self._too_long() if len(os.fsencode(path.name)) > _name_bytes(path.parent) - _BESIDE else None
         except OSError as error:
             if error.errno == errno.ELOOP:
                 return f"{name} is a symbolic link that leads to itself; name the file."
             if error.errno == errno.ENOTDIR:
                 return f"{name}: a part of this path is a file, not a directory; correct it."
+            if error.errno == errno.ENAMETOOLONG:
+                return self._too_long()
             return f"{name} cannot be reached ({error.strerror}); choose another path, or correct its permissions."
         if stat.S_ISDIR(mode):
             return f"{name} is a directory; name a file in it, for example {self.url.rstrip('/')}/powerctx.db."
         if not stat.S_ISREG(mode):
             return f"{name} is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')}, not a file; choose another path."
         return None
+
+    def _too_long(self) -> str:
+        """Return what to tell of a name that the file system does not take."""
+        assert self.path is not None  # noqa: S101 - only asked of files
+        length, most = len(os.fsencode(self.path.name)), _name_bytes(self.path.parent) - _BESIDE
+        if length <= most:
+            return f"{self.name} is too long for a path of this system, or a part of it is; choose a shorter one."
+        return (
+            f"{self.name}: the name of the file has {length} bytes, and may have {most} here, since SQLite makes files "
+            "of longer names beside it; choose a shorter one."
+        )
+
+
+def _name_bytes(folder: Path) -> int:
+    """Return how many bytes the name of a file in *folder* may have."""
+    try:
+        return os.pathconf(folder, "PC_NAME_MAX")
+    except (OSError, ValueError, AttributeError):  # it is not there, or the system does not tell
+        return 255
 
 
 def _may_write(path: Path) -> bool:
@@ -196,7 +220,7 @@ def parsed(url: str, settings: SqliteSettings) -> tuple[Location, SqliteSettings
         elif (name, value) == ("network", "allow"):
             settings = attrs.evolve(settings, network=True)
         elif name in _PARAMETERS:
-            raise StoreUnavailable(f"{shown}: the parameter {name} is {_PARAMETERS[name]}; correct its value.")
+            raise StoreUnavailable(f"{shown}: the parameter {name} takes {_PARAMETERS[name]}; correct or remove it.")
         else:
             which = f"the parameter {name}" if re.fullmatch("[A-Za-z_]{1,40}", name) else "a parameter"
             raise StoreUnavailable(f"{shown}: {which} is not known; the parameters are {', '.join(_PARAMETERS)}.")
