@@ -18,7 +18,7 @@ import pytest
 
 from powerctx_core.errors import StoreError
 from powerctx_core.types import Deadline, Item
-from powerctx_sqlite import database as databases
+from powerctx_sqlite import log as logs
 from powerctx_sqlite.location import parsed
 from powerctx_sqlite.settings import SqliteSettings
 from powerctx_sqlite.store import open_store
@@ -401,7 +401,7 @@ def test_stamps_tell_apart(path):
 
 def test_log_is_bounded(opened, ask, path, monkeypatch):
     """While there is a reader at every moment, one after the other, the log is begun anew all the same."""
-    monkeypatch.setattr(databases, "_LOG_BYTES", 2 << 20)
+    monkeypatch.setattr(logs, "LOG_BYTES", 2 << 20)
     store = opened()
     store.catalogue.put([ask.item("alpha", artifact_id="x")])
     done = threading.Event()
@@ -436,12 +436,15 @@ def test_log_is_bounded(opened, ask, path, monkeypatch):
 
 def test_reader_that_stays(opened, ask, path, monkeypatch):
     """A reader that stays holds up one writer in many, and the log is emptied when it is gone."""
-    monkeypatch.setattr(databases, "_LOG_BYTES", 1 << 20)
+    monkeypatch.setattr(logs, "LOG_BYTES", 1 << 20)
     tries = []
-    checkpoint = databases.SqliteDatabase.checkpoint
-    monkeypatch.setattr(
-        databases.SqliteDatabase, "checkpoint", lambda self: (tries.append(self.location.log()), checkpoint(self))
-    )
+    checkpoint = logs.WriteAheadLog.checkpoint
+
+    def noted(self, engine):
+        tries.append(self._location.log())
+        checkpoint(self, engine)
+
+    monkeypatch.setattr(logs.WriteAheadLog, "checkpoint", noted)
     store = opened()
     store.catalogue.put([ask.item("alpha", artifact_id="x")])
     with opened().catalogue.snapshot(Deadline()) as snapshot:

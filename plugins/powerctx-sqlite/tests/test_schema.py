@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 from powerctx_core.errors import StoreUnavailable
 from powerctx_sqlalchemy import schema
 from powerctx_sqlalchemy.tables import metadata
-from powerctx_sqlite import database as databases
+from powerctx_sqlite import opening
 
 NEXT = '''
 """Only for this test."""
@@ -82,7 +82,7 @@ def test_older_file_is_migrated(opened, ask, path, tmp_path, monkeypatch):
     monkeypatch.setattr(schema, "MIGRATIONS", newer)
     monkeypatch.setattr(schema, "VERSIONS", (*schema.VERSIONS, "9001"))
     monkeypatch.setattr(schema, "HEAD", "9001")
-    monkeypatch.setattr(databases, "HEAD", "9001")
+    monkeypatch.setattr(opening, "HEAD", "9001")
 
     with pytest.raises(StoreUnavailable, match=f"older schema {before}"):
         opened("?mode=ro")

@@ -13,7 +13,8 @@ import attrs
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from powerctx_core.errors import CapabilityError, StoreError
 from powerctx_core.memory_store import MemoryStore
@@ -22,7 +23,7 @@ from powerctx_core.records import NoSettings
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Deadline, EmbeddingProfile, Filters, Item, Partition
 from powerctx_sqlalchemy import schema
-from powerctx_sqlite import database as databases, resident, vectors
+from powerctx_sqlite import opening, resident, vectors
 from powerctx_sqlite.store import open_store
 
 DIMENSIONS = 32
@@ -368,7 +369,7 @@ def test_older_file(opened, path, monkeypatch):
     """A file of the first version, made by its own migration, gets its tables at open and keeps its content."""
     _first_version(path)
     with monkeypatch.context() as patch:
-        for module in (schema, databases):
+        for module in (schema, opening):
             patch.setattr(module, "HEAD", "0001")
         patch.setattr(schema, "VERSIONS", ("0001",))
         old = opened()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -9,9 +10,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-__all__ = ["fetched"]
+__all__ = ["driver_of", "fetched"]
 
 _DIALECT = sqlite.dialect(paramstyle="named")
+
+
+def driver_of(connection: sa.Connection) -> sqlite3.Connection:
+    """Return the driver's connection below an open one of SQLAlchemy."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the connection is open
+    return driver
 
 
 def fetched(
@@ -23,8 +31,7 @@ def fetched(
     """
     if connection.dispatch.before_cursor_execute or connection.dispatch.after_cursor_execute:
         return connection.execute(statement, values).all()
-    driver = connection.connection.driver_connection
-    assert driver is not None  # noqa: S101 - the connection is open
+    driver = driver_of(connection)
     text, constants = _compiled(statement)
     found: list[tuple[Any, ...]] = driver.execute(text, {**constants, **values}).fetchall()
     return found

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from powerctx_core.errors import StoreError
 
-__all__ = ["explained"]
+__all__ = ["code", "explained"]
 
 _MEANINGS = {
     "SQLITE_FULL": "the disk is full (or the file may not grow); free some space and try again",
@@ -31,16 +31,24 @@ _DAMAGE = ("Could not decode to UTF-8", "vtable constructor failed", "malformed"
 _READS = ("read", "search", "look", "list", "open", "bring", "check")
 
 
+def code(error: Exception) -> str:
+    """Return SQLite's name of an error of the driver or of SQLAlchemy, such as ``SQLITE_BUSY``, or nothing."""
+    return getattr(_cause(error), "sqlite_errorname", None) or ""
+
+
+def _cause(error: Exception) -> BaseException | None:
+    return error.orig if isinstance(error, sa.exc.DBAPIError) else error
+
+
 def explained(error: Exception, doing: str, location: str) -> StoreError:
     """Return the error to raise for what SQLAlchemy or the driver raised while *doing* something with *location*."""
-    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-    code = getattr(cause, "sqlite_errorname", None) or ""
+    cause, name = _cause(error), code(error)
     # Extended codes (SQLITE_IOERR_WRITE) say no more to a user than the primary ones.
-    meaning = _MEANINGS.get("_".join(code.split("_")[:2]))
+    meaning = _MEANINGS.get("_".join(name.split("_")[:2]))
     if meaning is None and isinstance(cause, sqlite3.ProgrammingError) and "closed" in str(cause):
         meaning = "the store was closed"
     # Whatever else the driver says of it: stored text that is not UTF-8 any more is quoted there at length.
-    if code in ("", "SQLITE_ERROR") and str(cause).startswith(_DAMAGE):
+    if name in ("", "SQLITE_ERROR") and str(cause).startswith(_DAMAGE):
         meaning = _MEANINGS["SQLITE_CORRUPT"]
     kept = "" if doing.startswith(_READS) else " Nothing of this batch was kept."
-    return StoreError(f"{location}: could not {doing}: {meaning or f'{cause} ({code or type(cause).__name__})'}.{kept}")
+    return StoreError(f"{location}: could not {doing}: {meaning or f'{cause} ({name or type(cause).__name__})'}.{kept}")
