@@ -16,13 +16,10 @@ from powerctx_oceanbase import embedded, failures
 from powerctx_oceanbase.location import Location
 from powerctx_oceanbase.settings import OceanBaseSettings
 
-__all__ = ["Connector"]
-
-_GRACE_S = 5
-"""Longer than the engine takes to end a statement of its own accord; afterwards it counts as hung."""
+__all__ = ["BreakableConnection", "Connector"]
 
 
-class _Connection(pymysql.connections.Connection):
+class BreakableConnection(pymysql.connections.Connection):
     """The driver's connection, of which every failure is one of the driver's errors.
 
     Where a connection breaks, or what answers breaks the protocol, the driver may stumble over its own objects
@@ -30,20 +27,36 @@ class _Connection(pymysql.connections.Connection):
     """
 
     def connect(self, sock: Any = None) -> None:
+        """Connect, and greet."""
         with self._broken():
-            super().connect(sock)
+            try:
+                super().connect(sock)
+            except RuntimeError as error:  # of a package that the server's way to authenticate needs
+                raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_CANNOT_LOAD, str(error)) from error
 
     def query(self, sql: Any, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - the signature of the driver
+        """Carry out a statement, and read its first result."""
         with self._broken():
             return super().query(sql, unbuffered)
 
+    def next_result(self, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - the signature of the driver
+        """Read the next result."""
+        with self._broken():
+            return super().next_result(unbuffered)
+
     def commit(self) -> None:
+        """Commit."""
         with self._broken():
             super().commit()
 
     def rollback(self) -> None:
+        """Roll back."""
         with self._broken():
             super().rollback()
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Count as broken from now on when nothing comes for so long while a statement runs."""
+        self._read_timeout = self._write_timeout = seconds
 
     @contextmanager
     def _broken(self) -> Iterator[None]:
@@ -54,9 +67,7 @@ class _Connection(pymysql.connections.Connection):
             if error.args and isinstance(error.args[0], int):
                 raise
             raise self._lost(error) from error
-        except RuntimeError as error:  # of a package that the server's way to authenticate needs
-            raise pymysql.OperationalError(CR.CR_AUTH_PLUGIN_CANNOT_LOAD, str(error)) from error
-        except UnicodeError:  # of what is asked for, or stored
+        except UnicodeEncodeError:  # of what is asked for
             raise
         except Exception as error:
             raise self._lost(error) from error
@@ -82,7 +93,7 @@ class Connector:
         directory = self._location.directory
         return directory is None or self._engine is not None or (directory / "store").is_dir()
 
-    def connect(self, database: str | None = None, *, anywhere: bool = False) -> pymysql.Connection[Any]:
+    def connect(self, database: str | None = None, *, anywhere: bool = False) -> BreakableConnection:
         """Return a new connection that reads one snapshot a transaction, in *database* or in that of the URL."""
         name = None if anywhere else database or self._location.database
         engine = self._started()
@@ -99,16 +110,17 @@ class Connector:
             engine.restart(options["unix_socket"])
             return self._connected(name, {**engine.options(), "ssl_disabled": True})
 
-    def _connected(self, database: str | None, target: dict[str, Any]) -> pymysql.Connection[Any]:
+    def _connected(self, database: str | None, target: dict[str, Any]) -> BreakableConnection:
         settings = self._settings
-        return _Connection(
+        return BreakableConnection(
             **target,
             database=database,
             charset="utf8mb4",
             autocommit=False,
             connect_timeout=settings.connect_timeout_s,
-            read_timeout=settings.write_timeout_s + _GRACE_S,
-            write_timeout=settings.write_timeout_s + _GRACE_S,
+            # As long as it greets; who takes it afterwards says how long its statements may take.
+            read_timeout=settings.connect_timeout_s,
+            write_timeout=settings.connect_timeout_s,
             init_command=(
                 "SET SESSION transaction_isolation = 'REPEATABLE-READ', "
                 f"ob_trx_lock_timeout = {settings.lock_timeout_ms * 1000}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import pymysql
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from powerctx_core.errors import StoreError, StoreUnavailable
 from powerctx_core.types import Deadline
 from powerctx_oceanbase import failures
-from powerctx_oceanbase.connecting import Connector
+from powerctx_oceanbase.connecting import BreakableConnection, Connector
 from powerctx_oceanbase.ddl import LOCK, TABLES, bucket, first_number, table_statements
 from powerctx_oceanbase.index import TermsIndex
 from powerctx_oceanbase.location import Location
@@ -22,13 +22,18 @@ from powerctx_sqlalchemy import Database
 from powerctx_sqlalchemy.schema import HEAD, create, found_version, migrate
 from powerctx_sqlalchemy.tables import meta
 
-__all__ = ["OceanBaseDatabase"]
+__all__ = ["LONGEST_READ_S", "OceanBaseDatabase"]
 
 _TRIES, _PAUSE = 20, 0.02
 """How often a transaction that another one undid is begun again, and the first pause."""
+_GRACE_S = 5
+"""Longer than the engine takes to end a statement of its own accord; afterwards it counts as hung."""
 _LEAST_US = 2_000
-_LONG_US = 86_400_000_000
+LONGEST_READ_S = 86_400
+"""No read transaction lasts longer."""
+_LONG_US = LONGEST_READ_S * 1_000_000
 _PROFILE_PREFIX = "vector_"
+_READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 
 
 class OceanBaseDatabase(Database):
@@ -76,6 +81,10 @@ class OceanBaseDatabase(Database):
         """Parts that the tables are made of."""
         return self._buckets
 
+    @property
+    def _write_us(self) -> int:
+        return self.settings.write_timeout_s * 1_000_000
+
     def ready(self) -> bool:
         """Whether there is something to read; opens the database when it has come to exist.
 
@@ -98,6 +107,7 @@ class OceanBaseDatabase(Database):
         """Open what is there; ``False`` when nothing was stored in it yet."""
         try:
             with self._given_back(self._engine.connect()) as connection:
+                self._limit(connection, self._write_us)
                 found = found_version(connection, self.location.name)
                 if found is None:
                     return False
@@ -136,7 +146,7 @@ class OceanBaseDatabase(Database):
                 holder.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {LOCK} (id INT NOT NULL PRIMARY KEY)")
                 holder.exec_driver_sql(f"INSERT IGNORE INTO {LOCK} VALUES (1)")  # noqa: S608 - a name of our own
                 holder.commit()
-                holder.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                holder.exec_driver_sql(_READ_COMMITTED)
                 holder.exec_driver_sql(f"SELECT id FROM {LOCK} FOR UPDATE").all()  # noqa: S608 - a name of our own
             yield
 
@@ -179,12 +189,32 @@ class OceanBaseDatabase(Database):
         connection.execute(sa.insert(meta), [{"name": name, "value": value} for name, value in rows])
 
     @contextmanager
-    def connected(self) -> Iterator[sa.Connection]:
-        """Take a connection of the pool."""
-        with self.told("open a connection"):
-            connection = self._engine.connect()
-        with self._given_back(connection):
+    def connected(self, limit_us: int | None = None) -> Iterator[sa.Connection]:
+        """Take a connection of the pool; what it is asked may take *limit_us*, or what a write may."""
+        with self._given_back(self._taken(lambda: limit_us or self._write_us)) as connection:
             yield connection
+
+    def _taken(self, limit_us: Callable[[], int], first: str | None = None) -> sa.Connection:
+        """Return a connection that has carried out its *first* statement, if one is given.
+
+        One that broke in the pool, while nobody used it, is replaced: nothing was asked of it before.
+        """
+        for last in (False, True):
+            limit = limit_us()
+            with self.told("open a connection"):
+                connection = self._engine.connect()
+                try:
+                    self._limit(connection, limit)
+                    if first is not None:
+                        connection.exec_driver_sql(first)
+                except BaseException as error:
+                    self._undo(connection)
+                    connection.close()
+                    if last or failures.code(error) not in failures.CONNECTION:
+                        raise
+                else:
+                    return connection
+        raise AssertionError  # the last try returns or raises
 
     @contextmanager
     def _given_back(self, connection: sa.Connection) -> Iterator[sa.Connection]:
@@ -212,26 +242,26 @@ class OceanBaseDatabase(Database):
         if not self.ready():
             yield None
             return
-        with self.connected() as connection:
-            with self.told("read"):
-                self._limit(connection, deadline)
-                # Said aloud: a transaction that begins by itself has no limit.
-                connection.exec_driver_sql("START TRANSACTION READ ONLY")
+        # Said aloud: a transaction that begins by itself has no limit.
+        taken = self._taken(lambda: self._left_us(deadline), "START TRANSACTION READ ONLY")
+        with self._given_back(taken) as connection:
             yield connection
 
-    def _limit(self, connection: sa.Connection, deadline: Deadline) -> None:
-        """Have the engine end the transaction's statements at *deadline*."""
+    def _left_us(self, deadline: Deadline) -> int:
+        """Return how long a read may take."""
         left = deadline.remaining()
         if left is None:
-            self.limit_us(connection, _LONG_US)
-            return
+            return _LONG_US
         if left <= 0:
             raise StoreError(f"{self.location.name}: could not read: the deadline is over.")
-        self.limit_us(connection, max(_LEAST_US, int(left * 1e6)))
+        return min(max(_LEAST_US, int(left * 1e6)), _LONG_US)
 
-    def limit_us(self, connection: sa.Connection, limit: int) -> None:
+    def _limit(self, connection: sa.Connection, limit: int) -> None:
         """Limit what the connection's next transaction may take; asks the engine only for another limit."""
         if connection.info.get("limit", 0) != limit:
+            driver = connection.connection.driver_connection
+            if isinstance(driver, BreakableConnection):
+                driver.wait_at_most((self._write_us if limit == _LONG_US else limit) / 1e6 + _GRACE_S)
             # Both are needed: a statement ends at the first of them, and the next one of the transaction is refused.
             connection.exec_driver_sql(f"SET ob_query_timeout = {limit}, ob_trx_timeout = {limit}")
             connection.info["limit"] = limit
@@ -244,7 +274,7 @@ class OceanBaseDatabase(Database):
                 if not self._usable:
                     self._create()
             self.ready()
-        with self.connected() as connection:
+        with self._given_back(self._taken(lambda: self._write_us, _READ_COMMITTED)) as connection:
             with self.told("begin a write"):
                 self._begin(connection)
             try:
@@ -257,10 +287,8 @@ class OceanBaseDatabase(Database):
 
     def _begin(self, connection: sa.Connection) -> None:
         """Take the writers' lock; afterwards every statement sees what is committed."""
-        self.limit_us(connection, self.settings.write_timeout_s * 1_000_000)
         for left in reversed(range(_TRIES)):
             try:
-                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
                 connection.exec_driver_sql("SELECT value FROM meta WHERE name = 'changes' FOR UPDATE").all()
                 return
             except self.errors as error:
@@ -268,6 +296,7 @@ class OceanBaseDatabase(Database):
                     raise
                 connection.rollback()
                 time.sleep(_PAUSE * (_TRIES - left))
+                connection.exec_driver_sql(_READ_COMMITTED)
 
     def partition_ids(self, connection: sa.Connection, scopes: Sequence[str]) -> Sequence[int]:
         """Return new ids: bucket first, then a number; the engine's own numbers leap by a million at every start."""

@@ -25,7 +25,7 @@ _MEANINGS = {
     1045: "user or password is wrong",
     1049: "there is no such database",
     1142: "this user lacks a privilege; grant SELECT, INSERT, UPDATE, DELETE, CREATE, DROP and INDEX on the database",
-    1146: "a table is missing: something else changed the database, or its vectors were just deleted; try again",
+    1146: "a table is missing: something else changed the database; restore a backup",
     1153: "a statement is larger than the server's max_allowed_packet; raise it, or store fewer items at once",
     1205: "another process is writing and did not finish in time; try again, or raise lock_timeout_ms",
     1290: "the server is read-only",
@@ -41,7 +41,9 @@ def code(error: BaseException) -> int | None:
     cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
     if isinstance(cause, pymysql.MySQLError) and cause.args and isinstance(cause.args[0], int):
         return cause.args[0]
-    return 0 if isinstance(cause, OSError | pymysql.InterfaceError) else None
+    # SQLAlchemy refuses whatever a transaction asks after its connection broke.
+    lost = isinstance(cause, OSError | pymysql.InterfaceError | sa.exc.PendingRollbackError)
+    return 0 if lost else None
 
 
 def explained(error: Exception, doing: str, location: str) -> StoreError:
@@ -49,10 +51,10 @@ def explained(error: Exception, doing: str, location: str) -> StoreError:
     number = code(error)
     reading = doing.startswith(("read", "search", "look", "list", "open", "count", "load"))
     kept = "" if reading else " Nothing of this batch was kept."
+    if doing == "commit" and number in CONNECTION | TIMEOUT:
+        kept = " Whether this batch was kept is not known: write it again, which changes nothing if it was."
     if number in CONNECTION:
         meaning = f"{_LOST}; see whether it runs, and try again"
-        if doing == "commit":
-            kept = " Whether this batch was kept is not known: write it again, which changes nothing if it was."
     elif number in TIMEOUT:
         meaning = "the deadline was over before the statement had finished"
     elif number in SERIALISATION:

@@ -70,8 +70,7 @@ class Warming:
         vector = b"\0\0\x80?" + bytes(4 * (dimensions - 1))
         for left in reversed(range(_TRIES)):
             try:
-                with self._database.connected() as connection, self._database.told("load the vector index"):
-                    self._database.limit_us(connection, _LIMIT_US)
+                with self._database.connected(_LIMIT_US) as connection, self._database.told("load the vector index"):
                     connection.exec_driver_sql(sql.approximate(number), (vector, *_WHOLE, 1)).all()
             except PowerctxError as error:
                 if not left and not self._closed.is_set():
@@ -85,8 +84,7 @@ class Warming:
 
     def rebuild(self, number: int) -> None:
         """Make the index of a model anew; waits for it."""
-        with self._database.connected() as connection, self._database.told("rebuild the vector index"):
-            self._database.limit_us(connection, _LIMIT_US)
+        with self._database.connected(_LIMIT_US) as connection, self._database.told("rebuild the vector index"):
             call = "CALL DBMS_VECTOR.REBUILD_INDEX(%s, %s, 'embedding')"
             connection.exec_driver_sql(call, (vector_index(number), f"vector_{number}"))
 

@@ -134,7 +134,9 @@ class RelationalCatalogue:
         with self._database.reading(Deadline()) as connection:
             if connection is None or self._refusal(connection) is None:
                 return
-            if connection.execute(self._statements.totals).one()[0] > limit:
+            with self._database.told("count items"):
+                items = connection.execute(self._statements.totals).one()[0]
+            if items > limit:
                 return
         for _ in self.reindex():
             pass

@@ -1,0 +1,272 @@
+"""A connection may break at any byte: every call says so in a sentence, and nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import Literal
+
+import attrs
+import pytest
+
+from powerctx_core.errors import StoreError
+from powerctx_core.ports import FetchRequest, NearestRequest
+from powerctx_core.types import Deadline, EmbeddingProfile, Partition
+from powerctx_oceanbase import embedded
+from powerctx_oceanbase.settings import OceanBaseSettings
+from powerctx_oceanbase.store import open_store
+
+PROFILE = EmbeddingProfile(fingerprint="model/1", dimensions=4, languages=("en",), noise=0.1, match=0.5)
+X = b"\0\0\x80?" + bytes(12)
+LOST = "connection to the engine was lost"
+UNKNOWN = "is not known"
+
+
+GARBAGE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\n" + b"<h1>\xff\xfb\xfe 502 \0\xf0</h1>" * 40
+"""What stands where an answer was expected, as when something in between answers for the server."""
+
+
+@attrs.frozen
+class Fault:
+    """Where and how the next connection breaks.
+
+    Attributes:
+        way: ``answers`` come from the engine, ``requests`` from the driver.
+        after: so many bytes of that way still pass.
+        how: it is only closed; or garbage takes the place of what follows, and then it is closed; or nothing comes any
+            more.
+    """
+
+    way: Literal["answers", "requests"]
+    after: int
+    how: Literal["closed", "garbage", "silent"]
+
+
+class Relay:
+    """Passes connections from a port of this machine on to the socket of an engine.
+
+    Attributes:
+        passed: what has gone through since the last :meth:`arm`, by way.
+    """
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._lock = threading.Lock()
+        self._fault: Fault | None = None
+        self._open: set[socket.socket] = set()
+        self.passed: dict[str, bytearray] = {}
+        self.arm(None)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def arm(self, fault: Fault | None) -> None:
+        """Break once as *fault* says, counted from now on; ``None`` passes everything."""
+        with self._lock:
+            self._fault = fault
+            self.passed = {"answers": bytearray(), "requests": bytearray()}
+
+    @property
+    def broken(self) -> bool:
+        """Whether the fault has happened."""
+        return self._fault is None
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(self._engine)
+                self._open |= {client, server}
+                for way, source, target in (("answers", server, client), ("requests", client, server)):
+                    threading.Thread(target=self._pass, args=(way, source, target), daemon=True).start()
+
+    def _pass(self, way: str, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                with self._lock:
+                    fault, passed = self._fault, self.passed[way]
+                    left = None if fault is None or fault.way != way else fault.after - len(passed)
+                    breaks = left is not None and left < len(data)
+                    passed += data
+                    if breaks:
+                        self._fault = None
+                target.sendall(data[:left] if breaks else data)
+                if fault is not None and breaks:
+                    if fault.how == "silent":
+                        return
+                    if fault.how == "garbage":
+                        target.sendall(GARBAGE)
+                    break
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def cut(self, how: str) -> None:
+        """Break all that is open now."""
+        for each in (*self._open,):
+            with suppress(OSError):
+                if how == "garbage" and each.family == socket.AF_INET:
+                    each.sendall(GARBAGE)
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End everything."""
+        for each in (self._listener, *self._open):
+            each.close()
+
+
+def packets(stream: bytes) -> list[int]:
+    """Return where each packet of the protocol begins."""
+    starts, place = [], 0
+    while place < len(stream):
+        starts.append(place)
+        place += 4 + int.from_bytes(stream[place : place + 3], "little")
+    return starts
+
+
+@pytest.fixture
+def relay(directory):
+    """A relay to the engine of the tests."""
+    engine = embedded.started(directory)
+    relay = Relay(engine.options()["unix_socket"])
+    yield relay
+    relay.close()
+    engine.release()
+
+
+@pytest.fixture
+def far(relay):
+    """A store that is reached through the relay."""
+    url = f"oceanbase://root@127.0.0.1:{relay.port}/t{time.time_ns()}?tls=off"
+    store = open_store(url)
+    store.vectors.attach(PROFILE)
+    yield store
+    store.close()
+
+
+def failure(call):
+    """Return the error of the store that a call ends with, or nothing."""
+    try:
+        call()
+    except StoreError as error:
+        return error
+    return None
+
+
+class Calls:
+    """What is tried: every call returns whether what it gave is right, or what it wrote."""
+
+    def __init__(self, store, ask):
+        self.store, self.ask = store, ask
+        self.numbers = itertools.count()
+        self.acknowledged = set()
+        self.put()
+        self.embed()
+
+    def words(self):
+        """Search by words."""
+        assert self.acknowledged <= self.ask.found(self.store, "apple")
+
+    def opened(self):
+        """Connect, with all that is asked of a new connection, and search."""
+        self.store._database._engine.dispose()
+        self.words()
+
+    def nearest(self):
+        """Search by vectors, read items and one's revisions."""
+        with self.store.catalogue.snapshot(Deadline()) as snapshot:
+            request = NearestRequest(partition=Partition("s", "memory"), vector=X, k=10)
+            (found,) = self.store.vectors.nearest([request], snapshot)
+            keys = tuple(key for key, _ in found)
+            assert keys
+            assert set(keys) == self.store.vectors.cosines(keys, X, snapshot).keys()
+            details = snapshot.fetch(FetchRequest(keys=keys, terms=(), hits={}, cosines={}))
+            assert set(keys) == details.keys()
+            assert 1 == len(snapshot.history("s", "memory", "a0"))
+
+    def put(self):
+        """Store an item."""
+        name = f"a{next(self.numbers)}"
+        stored = []
+        error = failure(lambda: stored.extend(self.store.catalogue.put([self.ask.item(f"apple {name}", name)])))
+        if error is None:
+            self.result = stored[0]
+            self.acknowledged.add(name)
+        else:
+            assert UNKNOWN in str(error) or name not in self.ask.found(self.store, "apple"), f"it was kept: {error}"
+            raise error
+
+    def embed(self):
+        """Store a vector."""
+        before = self.store.vectors.count()
+        error = failure(lambda: self.store.vectors.upsert({self.result.key: X}))
+        if error is not None:
+            assert UNKNOWN in str(error) or before == self.store.vectors.count(), f"it was kept: {error}"
+            raise error
+
+
+WAYS = [("answers", "closed"), ("answers", "garbage"), ("requests", "closed")]
+
+
+@pytest.mark.parametrize("call", ["opened", "words", "nearest", "put", "embed"])
+def test_broken_anywhere(far, relay, ask, request, call):
+    """In every packet of a call, closed or answered with garbage: a sentence or the right result, never damage."""
+    calls = Calls(far, ask)
+    tried = getattr(calls, call)
+    tried()  # what is asked once only
+    relay.arm(None)
+    tried()
+    passed = {way: bytes(stream) for way, stream in relay.passed.items()}
+    step = 1 if request.config.getoption("--engine", None) else 4
+    failed = 0
+    for way, how in WAYS:
+        starts = packets(passed[way])
+        places = [place for start in starts for place in (start, start + 2, start + 6)][::step]
+        for place in places:
+            calls.words()
+            relay.arm(Fault(way, place, how))
+            error = failure(tried)
+            relay.arm(None)
+            failed += error is not None
+            assert error is None or LOST in str(error), f"{way} {how} at {place}: {error}"
+    calls.words()
+
+    assert failed > 10
+
+
+def test_silent(far, relay, ask):
+    """An engine that does not answer any more is given up soon after the deadline."""
+    calls = Calls(far, ask)
+    calls.words()
+    relay.arm(Fault("answers", 0, "silent"))
+    start = time.monotonic()
+    with pytest.raises(StoreError, match="deadline is over"), far.catalogue.snapshot(Deadline.after(0.2)) as snapshot:
+        snapshot.changes()
+    taken = time.monotonic() - start
+    calls.words()
+
+    assert taken < 20
+
+
+@pytest.mark.parametrize("how", ["closed", "garbage"])
+def test_broken_while_nobody_used_it(far, relay, ask, how):
+    """Connections that broke in the pool, as when a server was started anew, cost neither a read nor a write."""
+    calls = Calls(far, ask)
+    for call in (calls.words, calls.put, calls.nearest):
+        relay.cut(how)
+        call()
+
+
+def test_silent_from_the_first(relay):
+    """A server that accepts connections and never greets is given up when it should have."""
+    relay.arm(Fault("answers", 0, "silent"))
+    start = time.monotonic()
+    with pytest.raises(StoreError, match=LOST):
+        open_store(f"oceanbase://root@127.0.0.1:{relay.port}/t1?tls=off", OceanBaseSettings(connect_timeout_s=1))
+
+    assert time.monotonic() - start < 10
