@@ -22,6 +22,7 @@ from typing import Any
 import pylibseekdb  # where it is missing all tests shall fail, not be skipped
 import pymysql
 import pytest
+import sqlalchemy as sa
 
 from powerctx_core.ports import LexicalRequest, LexicalResult
 from powerctx_core.text.terms import analyse_query
@@ -136,6 +137,19 @@ def opened(url: str) -> Iterator[Callable[..., OceanBaseStore]]:
 def store(opened: Callable[..., OceanBaseStore]) -> OceanBaseStore:
     """A store in which nothing was written yet."""
     return opened()
+
+
+@pytest.fixture
+def statements() -> Iterator[list[str]]:
+    """Everything that is executed through SQLAlchemy."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        seen.append(statement)
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    yield seen
+    sa.event.remove(sa.Engine, "before_cursor_execute", note)
 
 
 @pytest.fixture

@@ -21,8 +21,6 @@ from powerctx_core.testing import (
     cannot,
 )
 
-WAIVED = {"test_vector_snapshot": "clear() drops the table of vectors: snapshots that are open find none from then on"}
-
 
 class OnSeekdb:
     """A database of the session's engine."""
@@ -82,8 +80,6 @@ class TestSeekdbCatalogue(OnSeekdb, CatalogueContract):
 class TestSeekdbVectors(OnSeekdb, VectorIndexContract):
     """As users have it: small partitions are searched by comparing every vector."""
 
-    waivers: ClassVar = WAIVED
-
     sample = frozenset({"test_nearest_exact", "test_nearest_ties", "test_vector_filter_first", "test_vector_goes"})
 
 
@@ -97,8 +93,6 @@ class TestSeekdbRanked(OnSeekdb, LexicalContract, StatisticsContract, HostileCon
 class TestSeekdbVectorsIndexed(OnSeekdb, VectorIndexContract):
     """The engine's vector index is used from the first item on."""
 
-    waivers: ClassVar = WAIVED
-
     settings: ClassVar = {"parts": {"seekdb": {"exact_below": 0}}}
     sample = frozenset({"test_nearest_exact"})
 
@@ -109,5 +103,3 @@ class TestServerCatalogue(OnServer, CatalogueContract):
 
 class TestServerVectors(OnServer, VectorIndexContract):
     """As users have it: small partitions are searched by comparing every vector."""
-
-    waivers: ClassVar = WAIVED

@@ -40,19 +40,6 @@ def until(condition, seconds=60):
         time.sleep(0.02)
 
 
-@pytest.fixture
-def statements():
-    """Everything that is executed through SQLAlchemy."""
-    seen: list[str] = []
-
-    def note(_connection, _cursor, statement, *_):
-        seen.append(statement)
-
-    sa.event.listen(sa.Engine, "before_cursor_execute", note)
-    yield seen
-    sa.event.remove(sa.Engine, "before_cursor_execute", note)
-
-
 def test_indexes_are_inline(store, ask, statements):
     """Every index is made with its table: one that is added later takes a second, and once hung on a filled table."""
     store.catalogue.put([ask.item("apple", "a")])

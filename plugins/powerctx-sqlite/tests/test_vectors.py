@@ -13,8 +13,7 @@ import attrs
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from powerctx_core.errors import CapabilityError, StoreError
 from powerctx_core.memory_store import MemoryStore

@@ -15,10 +15,11 @@ PROFILE = "SELECT id, fingerprint, dimensions FROM embedding_profile"
 NUMBERS = "SELECT id FROM embedding_profile"
 PROFILES = "SELECT value FROM meta WHERE name = 'profiles'"
 CHANGES = "SELECT value FROM meta WHERE name = 'changes'"
+META = "SELECT value FROM meta WHERE name = %s"
+PUT_META = "REPLACE INTO meta (name, value) VALUES (%s, %s)"
 SET_META = "UPDATE meta SET value = %s WHERE name = %s"
 ADD_PROFILE = "INSERT INTO embedding_profile (id, fingerprint, dimensions, forgotten) VALUES (%s, %s, %s, 0)"
 FORGET_PROFILE = "DELETE FROM embedding_profile"
-TABLES = "SHOW TABLES LIKE 'vector\\_%%'"
 _DISTANCE = "cosine_distance(v.embedding, {})"
 _NEAR = f"SELECT v.id, {_DISTANCE.format('%s')} AS distance FROM vector_{{}} v WHERE v.id BETWEEN %s AND %s ORDER BY "
 
@@ -46,6 +47,16 @@ def insert(number: int) -> str:
 def delete_some(number: int, keys: Sequence[Key]) -> str:
     """Delete vectors."""
     return f"DELETE FROM vector_{number} WHERE id IN ({_listed(keys)})"
+
+
+def delete_any(number: int) -> str:
+    """Delete some vectors of a model, whichever."""
+    return f"DELETE FROM vector_{number} LIMIT 5000"
+
+
+def drop(number: int) -> str:
+    """Drop the table of a model."""
+    return f"DROP TABLE IF EXISTS vector_{number}"
 
 
 def set_partitions(partitions: Sequence[int] | None) -> str:

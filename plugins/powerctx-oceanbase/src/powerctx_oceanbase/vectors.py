@@ -20,10 +20,10 @@ import sqlalchemy as sa
 
 from powerctx_core.ports import NearestRequest, Snapshot, Unembedded
 from powerctx_core.types import Deadline, EmbeddingProfile, Filters, Key
-from powerctx_core.vectors import check_profile, check_vector, embedding_text, text_hash, unattached
-from powerctx_oceanbase import failures, vector_statements as sql
+from powerctx_core.vectors import check_vector, embedding_text, text_hash, unattached
+from powerctx_oceanbase import vector_statements as sql
 from powerctx_oceanbase.database import OceanBaseDatabase
-from powerctx_oceanbase.ddl import vector_table
+from powerctx_oceanbase.vector_tables import VectorTables, finish
 from powerctx_oceanbase.warming import Warming
 from powerctx_sqlalchemy import PartitionRow, RelationalSnapshot
 from powerctx_sqlalchemy.statements import parameters
@@ -43,8 +43,7 @@ class OceanBaseVectorIndex:
     def __init__(self, database: OceanBaseDatabase) -> None:
         self._database = database
         self._profile: EmbeddingProfile | None = None
-        # The id of its table.  An id is never used twice, so that a table is right or does not exist.
-        self._number: int | None = None
+        self._tables = VectorTables(database)
         self.warming = Warming(database)
 
     def attach(self, profile: EmbeddingProfile) -> None:
@@ -55,13 +54,13 @@ class OceanBaseVectorIndex:
         Raises:
             CapabilityError: there are vectors of another model.
         """
-        self._number = None
+        number = None
         with self._reading("look up the embedding model") as connection:
             if connection is not None:
-                self._number = _same(connection, profile)
+                number = self._tables.same(connection, profile)
         self._profile = profile
-        if self._number is not None:
-            self.warming.begin(self._number, profile.dimensions)
+        if number is not None:
+            self.warming.begin(number, profile.dimensions)
 
     def upsert(self, vectors: Mapping[Key, bytes]) -> int:
         """Store vectors of current revisions in one transaction; see :class:`powerctx_core.ports.VectorIndex`."""
@@ -74,62 +73,35 @@ class OceanBaseVectorIndex:
         with self._reading("look up items") as connection:
             if connection is None or not _current(connection, keys):
                 return 0
-        number = self._claimed(profile)
+        prepared = self._tables.prepared(profile)
         with self._database.writing() as connection, self._database.told("store vectors"):
             found = _current(connection, keys)
             if not found:
                 return 0
-            number = _written_down(connection, profile, number)
-            rows = [
-                (key, text_hash(embedding_text(title, start)), _rounded(vectors[key])) for key, _, title, start in found
-            ]
-            connection.exec_driver_sql(sql.delete_some(number, [row[0] for row in rows]))
-            for place in range(0, len(rows), _BATCH):
-                connection.exec_driver_sql(sql.insert(number), rows[place : place + _BATCH])
-            _finish(connection, sorted({partition for _, partition, _, _ in found}))
-        self._number = number
-        return len(rows)
-
-    def _claimed(self, profile: EmbeddingProfile) -> int:
-        """Return the id of the model's table, which is made when there are no vectors: that would end a transaction."""
-        with self._reading("look up the embedding model") as connection:
-            found = None if connection is None else _same(connection, profile)
-        if found is not None:
-            return found
-        with self._database.writing() as connection, self._database.told("store vectors"):
-            number = int(connection.exec_driver_sql(sql.PROFILES).scalar_one()) + 1
-            connection.exec_driver_sql(sql.SET_META, (str(number), "profiles"))
-        with self._database.connected() as connection, self._database.told("store vectors"):
-            connection.exec_driver_sql(vector_table(number, profile.dimensions, self._database.buckets))
-        return number
+            number = self._tables.named(connection, profile, prepared)
+            if number is not None:
+                rows = [
+                    (key, text_hash(embedding_text(title, start)), _rounded(vectors[key]))
+                    for key, _, title, start in found
+                ]
+                connection.exec_driver_sql(sql.delete_some(number, [row[0] for row in rows]))
+                for place in range(0, len(rows), _BATCH):
+                    connection.exec_driver_sql(sql.insert(number), rows[place : place + _BATCH])
+                finish(connection, sorted({partition for _, partition, _, _ in found}))
+                return len(rows)
+        # Another process has just deleted all vectors, and with them the table that they would have been stored in.
+        return self.upsert(vectors)
 
     def clear(self) -> int:
         """Delete every vector; another model may be attached then, here or by another process."""
-        if not self._database.ready():
-            return 0
-        deleted = 0
-        with self._database.writing() as connection, self._database.told("delete vectors"):
-            numbers = connection.exec_driver_sql(sql.NUMBERS).scalars().all()
-            for number in numbers:
-                deleted += int(connection.exec_driver_sql(sql.count(number)).scalar_one())
-            if numbers:
-                connection.exec_driver_sql(sql.FORGET_PROFILE)
-                _finish(connection, None)
-        self._number = None
-        # A table that is not named any more is nobody's: it is dropped now or, after a crash, by the next call.
-        with self._database.connected() as connection, self._database.told("delete vectors"):
-            named = {f"vector_{number}" for number in connection.exec_driver_sql(sql.NUMBERS).scalars()}
-            for name in connection.exec_driver_sql(sql.TABLES).scalars().all():
-                if name not in named and name.removeprefix("vector_") in map(str, numbers):
-                    connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
-        return deleted
+        return self._tables.clear() if self._database.ready() else 0
 
     def cached(self, texts: Sequence[str]) -> Mapping[str, bytes]:
         """Return the vectors of those texts that a stored revision was embedded with."""
         hashes = {text_hash(text): text for text in texts}
         found: dict[str, bytes] = {}
         with self._reading("read vectors") as connection:
-            number = None if connection is None or not hashes else _same(connection, self._attached())
+            number = None if connection is None or not hashes else self._tables.same(connection, self._attached())
             if connection is None or number is None:
                 return found
             wanted = list(hashes)
@@ -181,17 +153,17 @@ class OceanBaseVectorIndex:
         if not keys or not isinstance(snapshot, RelationalSnapshot):
             return {}
         with self._understood("read vectors"):
-            number = self._known(snapshot.connection)
+            number = self._tables.at(snapshot, snapshot.row_of(keys[0]), self._attached())
             if number is None:
                 return {}
-            rows = self._rows(snapshot.connection, sql.some(number, keys), (asked,))
+            rows = snapshot.connection.exec_driver_sql(sql.some(number, keys), (asked,)).all()
         found = {key: 1.0 - distance for key, distance in rows}
         return {key: found[key] for key in keys if key in found}
 
     def _nearest(
         self, snapshot: RelationalSnapshot, row: PartitionRow, vector: bytes, request: NearestRequest
     ) -> Found:
-        number = self._known(snapshot.connection)
+        number = self._tables.at(snapshot, row, self._attached())
         if number is None:
             return []
         first, last = block(row.id)
@@ -203,24 +175,8 @@ class OceanBaseVectorIndex:
             exact = row.items <= self._database.settings.exact_below
             exact = exact or not self.warming.warm(number, self._attached().dimensions)
             statement = sql.exact(number) if exact else sql.approximate(number)
-            rows = self._rows(snapshot.connection, statement, (vector, first, last, k))
+            rows = snapshot.connection.exec_driver_sql(statement, (vector, first, last, k)).all()
         return sorted(((key, 1.0 - distance) for key, distance in rows), key=lambda pair: (-pair[1], pair[0]))
-
-    def _rows(self, connection: sa.Connection, statement: str, values: tuple[Any, ...]) -> Sequence[Any]:
-        """Return the rows of a statement; none when the table was dropped since: the vectors are gone."""
-        try:
-            return connection.exec_driver_sql(statement, values).all()
-        except sa.exc.DBAPIError as error:
-            if failures.code(error) not in failures.MISSING:
-                raise
-            self._number = None
-            return []
-
-    def _known(self, connection: sa.Connection) -> int | None:
-        """Return the id of the model's table, looked up as long as there is none."""
-        if self._number is None:
-            self._number = _same(connection, self._attached())
-        return self._number
 
     def _query(self, vector: bytes) -> bytes:
         check_vector(vector, self._attached().dimensions)
@@ -277,38 +233,3 @@ def _current(connection: sa.Connection, keys: Sequence[Key]) -> list[tuple[Key, 
         rows = connection.exec_driver_sql(sql.current(keys[start : start + _BATCH])).all()
         found += [(key, partition, title, head) for key, partition, title, head in rows]
     return found
-
-
-def _same(connection: sa.Connection, profile: EmbeddingProfile) -> int | None:
-    """Return the id of the stored model, or ``None`` when there is none or nothing of it.
-
-    Raises:
-        CapabilityError: it is another one.
-    """
-    stored = connection.exec_driver_sql(sql.PROFILE).first()
-    if stored is None:
-        return None
-    number, fingerprint, dimensions = stored
-    if (fingerprint, dimensions) != (profile.fingerprint, profile.dimensions):
-        count = int(connection.exec_driver_sql(sql.count(number)).scalar_one())
-        if not count:
-            return None
-        check_profile(fingerprint, dimensions, count, profile)
-    return int(number)
-
-
-def _written_down(connection: sa.Connection, profile: EmbeddingProfile, number: int) -> int:
-    """Return the id of the stored model, which becomes *profile*, by *number*, when there are no vectors."""
-    found = _same(connection, profile)
-    if found is not None:
-        return found
-    connection.exec_driver_sql(sql.FORGET_PROFILE)
-    connection.exec_driver_sql(sql.ADD_PROFILE, (number, profile.fingerprint, profile.dimensions))
-    return number
-
-
-def _finish(connection: sa.Connection, partitions: Sequence[int] | None) -> None:
-    """Write the change counters."""
-    stamp = int(connection.exec_driver_sql(sql.CHANGES).scalar_one()) + 1
-    connection.exec_driver_sql(sql.SET_META, (str(stamp), "changes"))
-    connection.exec_driver_sql(sql.set_partitions(partitions), (stamp,))

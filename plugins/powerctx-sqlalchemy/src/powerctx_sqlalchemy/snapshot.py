@@ -82,6 +82,11 @@ class RelationalSnapshot:
         with self._database.understood("read partitions"):
             return self._partitions(asked)
 
+    def row_of(self, key: Key) -> PartitionRow | None:
+        """Return the row of a key's partition, if it was asked for before."""
+        name = self._names.get(key >> SEQUENCE_BITS)
+        return None if name is None else self._rows.get(name)
+
     def _fetched(self, statement: sa.Select[Any] | sa.TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         return self._database.fetched(self._connection, statement, values)
 
