@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from powerctx_core.assemble.budget import Budget, Meter
-from powerctx_core.assemble.part import Entry, Part, rooms
+from powerctx_core.assemble.part import SIZE_REASONS, Entry, Part, rooms
 from powerctx_core.errors import PlanInvariantError
 from powerctx_core.ports import Renderer, Selection
 from powerctx_core.types import Address, Candidate
@@ -27,12 +27,24 @@ class Plan:
         text: the final text, or ``None`` without entries.
         omitted: reason -> number of candidates.
         frame_over: units of the budgets that the text around the entries exceeds alone, so that nothing is delivered.
+        fits: tells whether a further candidate would fit what is left, in its smallest form.
     """
 
     text: str | None
     entries: tuple[Entry, ...]
     omitted: Mapping[str, int]
     frame_over: tuple[str, ...] = ()
+    fits: Callable[[Candidate], bool] = attrs.field(default=lambda _: False, eq=False, repr=False)
+
+    @property
+    def dropped(self) -> int:
+        """Candidates that were left out for a size budget of the request."""
+        return sum(self.omitted.get(reason, 0) for reason in SIZE_REASONS)
+
+    @property
+    def squeezed(self) -> int:
+        """Entries that were cut for a size budget of the request."""
+        return sum(entry.squeezed for entry in self.entries)
 
 
 def plan(
@@ -58,7 +70,7 @@ def plan(
     if text is not None:
         for meter in meters:
             meter.check(text)
-    return Plan(text=text, entries=tuple(part.entries), omitted=omitted, frame_over=over)
+    return Plan(text=text, entries=tuple(part.entries), omitted=omitted, frame_over=over, fits=part.fits)
 
 
 def fill(candidates: Sequence[Candidate], budget: Budget, take: Callable[[Candidate], str | None]) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ Each candidate's text is escaped at most twice (whole, and cut), so the work is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import attrs
 
@@ -14,7 +15,10 @@ from powerctx_core.ports import Renderer, Selection
 from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, cut_to_chars
 from powerctx_core.types import Candidate
 
-__all__ = ["Entry", "Part", "Room", "rooms"]
+__all__ = ["SIZE_REASONS", "Entry", "Part", "Room", "rooms"]
+
+SIZE_REASONS: Final = ("below_min_bytes", "no_fitting_truncation")
+"""Why an entry cannot be taken for the size budgets: too short to be cut, or not even its shortest cut fits."""
 
 _CHUNK = 256
 
@@ -26,12 +30,14 @@ class Entry:
     Attributes:
         piece: its text, ending in a newline.
         cut: the body was truncated.
+        squeezed: it was for a budget of the request, and not only because no entry may be longer.
         heading: of the group that it is the first of, ending in a newline; most often nothing.
     """
 
     candidate: Candidate
     piece: str
     cut: bool
+    squeezed: bool = False
     heading: str = ""
 
 
@@ -99,6 +105,15 @@ class Part:
             room.left = left
         return found
 
+    def fits(self, candidate: Candidate) -> bool:
+        """Tell whether *candidate* could be taken now in its smallest form, the first 64 bytes of its body."""
+        text = candidate.text.lstrip()
+        if not text:
+            return False
+        before, after = self.renderer.entry(candidate, len(self.entries) + 1, self.selection, cut=True)
+        around = "" if self.entries else f"{self.opening}{self.closing}"
+        return self._holds_least(f"{around}{self._heading(candidate)}{before}", text, f"{ELLIPSIS}{after}")
+
     def _heading(self, candidate: Candidate) -> str:
         """Return the heading that an entry needs here: a renderer may group entries of one family that follow."""
         if self._group is None:
@@ -129,8 +144,8 @@ class Part:
             if size >= MIN_CUT_BYTES:
                 piece = self._cut_piece(candidate, body.lstrip(), ordinal)
                 if piece is not None:
-                    return Entry(candidate=candidate, piece=piece, cut=True, heading=heading)
-        return "below_min_bytes" if size < MIN_CUT_BYTES else "no_fitting_truncation"
+                    return Entry(candidate=candidate, piece=piece, cut=True, squeezed=True, heading=heading)
+        return SIZE_REASONS[size >= MIN_CUT_BYTES]
 
     def _fits(self, text: str) -> bool:
         return all(room.meter.cost(text) <= room.left for room in self.rooms)

@@ -22,7 +22,7 @@ from powerctx_core.recall.embedding import QueryEmbeddings
 from powerctx_core.recall.fusion import fuse
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.records import FamilySpec
-from powerctx_core.types import AdmissionCounts, Deadline, Hit
+from powerctx_core.types import AdmissionCounts, AdmissionFloor, Deadline, Hit, Key, Pool, RawCandidate
 
 __all__ = ["Fetch", "Fetched", "Group", "Limits", "RuleFailed", "Source", "Waiting"]
 
@@ -73,6 +73,9 @@ class Group:
         matched: the pool had members, before admission.
         items: stored in the partition.
         late: channels that did not answer in time.
+        candidates: members of the pool by key, admitted or not.
+        ranked: what was admitted, by channel.
+        at: returns what the same pool gives at another floor; asks nobody, and may raise what the admission rule does.
     """
 
     counts: AdmissionCounts
@@ -82,6 +85,9 @@ class Group:
     matched: bool
     items: int
     late: frozenset[str]
+    candidates: Mapping[Key, RawCandidate] = attrs.field(repr=False)
+    ranked: Mapping[str, Sequence[tuple[Key, float]]]
+    at: Callable[[AdmissionFloor], Group] = attrs.field(eq=False, repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -271,23 +277,48 @@ class Fetch:
         returned: object,
         missing: frozenset[str],
     ) -> Group:
-        """Check, admit and fuse what a family returned."""
+        """Check what a family returned, and admit and fuse it at the floor of the policy."""
         if inspect.iscoroutine(returned):
             returned.close()
         pool = check_pool(returned, request, source.spec.identity)
+        late = pool.late | (missing - frozenset(pool.channels))
+        return _Admitting(source, request, rule, pool, late, self.policy)(self.policy.floor)
+
+
+@attrs.frozen
+class _Admitting:
+    """A checked pool of one family and scope, which can be admitted and fused at any floor."""
+
+    source: Source
+    request: RetrievalRequest
+    rule: AdmissionRule
+    pool: Pool
+    late: frozenset[str]
+    policy: RecallPolicy
+
+    def __call__(self, floor: AdmissionFloor) -> Group:
+        """Return what *floor* lets in.
+
+        Raises:
+            RuleFailed: the admission rule raised, or broke its contract.
+        """
+        pool, request = self.pool, self.request
         try:
-            admission = check_admission(pool, rule.admit(pool, request.terms, self.policy.floor))
+            admission = check_admission(pool, self.rule.admit(pool, request.terms, floor))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise RuleFailed(source.spec.admission) from error
+            raise RuleFailed(self.source.spec.admission) from error
         hits = fuse(pool, admission, self.policy, weights=request.weights, query=request.terms)
         return Group(
             counts=admission.counts,
-            hits=hits[: source.ceiling],
+            hits=hits[: self.source.ceiling],
             mode=pool.mode,
             terms=tuple(pool.terms),
             matched=any(pool.channels.values()),
             items=pool.statistics.items,
-            late=pool.late | (missing - frozenset(pool.channels)),
+            late=self.late,
+            candidates=pool.candidates,
+            ranked=admission.ranked,
+            at=self,
         )

@@ -128,10 +128,13 @@ def _with_neighbours(
     return {key: score / top for key, score in raised.items()} if top > 1.0 else raised
 
 
-def deal(groups: Sequence[Sequence[Hit]], ceiling: int) -> list[list[Hit]]:
-    """Deal *ceiling* places round-robin over the groups, in their order, and return each group's share."""
-    counts = [0] * len(groups)
-    left = min(ceiling, sum(map(len, groups)))
+def deal(groups: Sequence[Sequence[Hit]], ceiling: int, kept: Sequence[int] = ()) -> list[list[Hit]]:
+    """Deal *ceiling* places round-robin over the groups, in their order, and return each group's share.
+
+    A group has its number of *kept* places beforehand, as far as it fills them; the others are dealt.
+    """
+    counts = [min(len(group), places) for group, places in zip(groups, kept or [0] * len(groups), strict=True)]
+    left = min(ceiling, sum(map(len, groups))) - sum(counts)
     while left > 0:
         for number, group in enumerate(groups):
             if left > 0 and counts[number] < len(group):

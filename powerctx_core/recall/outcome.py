@@ -110,7 +110,7 @@ def prepared(found: Plan | None, recall: Recalled, renderer: str) -> PreparedCon
     if found is None:
         outcome = "deadline"
         late = [f"renderer:{renderer}"]
-    elif any(reason in found.omitted for reason in ("below_min_bytes", "no_fitting_truncation")):
+    elif found.dropped:
         outcome = "budget"
     else:
         outcome = empty_outcome(recall)

@@ -1,0 +1,263 @@
+"""The loop of the gate: judges a round, admits the same pools at a lower floor where that may help, and judges again.
+
+Pure but for the clock: nothing is asked for again, so a round costs no statement and no embedding.  A round counts only
+as a whole: what fails or is late in it is dropped, and the round before is delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final, Protocol
+
+import attrs
+
+from powerctx_core.recall.fetch import Fetched, Group
+from powerctx_core.recall.fusion import interleave, merge
+from powerctx_core.recall.gate import Assessment, Evidence, GatePolicy, assess
+from powerctx_core.recall.policy import RecallPolicy
+from powerctx_core.recall.rounds import Gathered, first_round, identity, joined, reselect
+from powerctx_core.types import AdmissionCounts, AdmissionFloor, Deadline, Hit, RawCandidate
+
+__all__ = ["ACTIONS", "Expanded", "Expansion", "Probed", "in_order"]
+
+ACTIONS: Final = ("admission", "policy-floor")
+"""What each round after the first is called."""
+
+_NEIGHBOUR = "neighbour"
+
+
+class Probed(Protocol):
+    """A plan of what was selected, and what it leaves."""
+
+    @property
+    def pressed(self) -> bool:
+        """Something was cut or left out for a budget of the request."""
+
+    def fits(self, candidate: RawCandidate) -> bool:
+        """Tell whether the smallest form of a further entry fits what is left."""
+
+
+@attrs.frozen(kw_only=True)
+class Expanded:
+    """What the last committed round gives.
+
+    Attributes:
+        hits: in the order of delivery.
+        probed: their plan; ``None`` when it was not ready in time, or is not known because judging failed.
+        assessment: of that round, its reason set by the loop where it ended it; ``None`` when the first one failed.
+        reason: why the loop ended, one of :data:`powerctx_core.recall.gate.REASONS`.
+        actions: the rounds after the first, a prefix of :data:`ACTIONS`.
+        candidates_by_round: candidates gathered up to each round, before ceilings.
+        counts: of each family and scope, of that round.
+        recoverable: entries of the pools that it rejects and a further round would admit.
+        bounded: the budget could hold nothing more.
+        partial: a round was dropped because the deadline passed.
+    """
+
+    hits: Sequence[Hit]
+    probed: Probed | None
+    assessment: Assessment | None
+    reason: str
+    actions: tuple[str, ...] = ()
+    candidates_by_round: tuple[int, ...] = ()
+    counts: tuple[AdmissionCounts, ...] = ()
+    recoverable: int = 0
+    bounded: bool = False
+    partial: bool = False
+
+
+def in_order(policy: RecallPolicy, by_family: Mapping[str, Sequence[Sequence[Hit]]]) -> list[Hit]:
+    """Return the hits of all families in the policy's order, which does not depend on what arrived first."""
+    if policy.interleaved:
+        return interleave(by_family)
+    return merge(group for groups in by_family.values() for group in groups)
+
+
+@attrs.frozen
+class _Round:
+    """One round: the groups at its floor, and everything gathered up to it."""
+
+    groups: Mapping[str, tuple[Group, ...]]
+    gathered: Mapping[str, Sequence[Gathered]]
+    hits: Sequence[Hit]
+    probed: Probed
+
+
+class _TooLateError(Exception):
+    """The deadline passed in the middle of a round."""
+
+
+@attrs.define(slots=False)
+class Expansion:
+    """The rounds of one call.
+
+    Attributes:
+        policy: how pools become candidates.
+        gate: what is enough, and how far to go.
+        ceilings: family -> candidates over all its scopes.
+        query_terms: the query's distinct terms, as the floor counts them.
+        probe: returns the plan of hits in the order of delivery, or ``None`` when it is not ready in time.
+        deadline: no round begins after it, and one that is running is dropped.
+        fetched: what the families gave.
+    """
+
+    policy: RecallPolicy
+    gate: GatePolicy
+    ceilings: Mapping[str, int]
+    query_terms: frozenset[str]
+    probe: Callable[[Sequence[Hit]], Probed | None]
+    deadline: Deadline
+    fetched: Fetched
+
+    def run(self) -> Expanded:
+        """Judge the first round, and expand it as long as that is allowed and may help.
+
+        Raises:
+            PlanInvariantError, PluginError: the first round cannot be planned; a later one is dropped then.
+        """
+        groups = self.fetched.groups
+        gathered = {
+            family: first_round([group.hits for group in given], self.ceilings[family])
+            for family, given in groups.items()
+        }
+        hits = self._selected(gathered)
+        probed = self.probe(hits)
+        if probed is None:
+            return Expanded(hits=hits, probed=None, assessment=None, reason="expansion-failed", partial=True)
+        return self._loop(_Round(groups, gathered, hits, probed))
+
+    def _loop(self, done: _Round) -> Expanded:
+        actions: list[str] = []
+        by_round: list[int] = []
+        assessment: Assessment | None = None
+        recoverable, bounded, reason, partial = 0, False, "expansion-failed", False
+        try:
+            assessment, bounded = self._judged(done, 0)
+            by_round.append(assessment.signals.candidate_count)
+            reason = assessment.reason
+            while not assessment.sufficient and len(actions) < len(self._floors):
+                recoverable = _recoverable(done.groups, self._lowest)
+                if not recoverable:
+                    break
+                further = self._further(done, len(actions))
+                judged, is_bounded = self._judged(further, len(actions) + 1)
+                self._check_time()
+                done, assessment, bounded, reason = further, judged, is_bounded, judged.reason
+                actions.append(ACTIONS[len(actions)])
+                by_round.append(assessment.signals.candidate_count)
+                recoverable = _recoverable(done.groups, self._lowest)
+            if not assessment.sufficient and assessment.reason != "weak-top-1" and self._exhausted(done, len(actions)):
+                reason = "at-max-rounds"
+        except _TooLateError:
+            partial = True
+        except Exception:  # noqa: BLE001 - whatever a round raises, the one before it stands
+            reason = "expansion-failed"
+        return Expanded(
+            hits=done.hits,
+            probed=done.probed,
+            assessment=assessment,
+            reason=reason,
+            actions=tuple(actions),
+            candidates_by_round=tuple(by_round),
+            counts=tuple(group.counts for groups in done.groups.values() for group in groups),
+            recoverable=recoverable,
+            bounded=bounded,
+            partial=partial,
+        )
+
+    @property
+    def _floors(self) -> Sequence[AdmissionFloor]:
+        """Return the floors of the rounds that are allowed."""
+        floors = self.gate.expansion_floors or self.policy.expansion_floors
+        return floors[: self.gate.max_rounds]
+
+    @cached_property
+    def _lowest(self) -> Mapping[str, tuple[Group, ...]]:
+        """What the last floor that is allowed admits; made once, and only when it is asked for."""
+        return self._at(self._floors[-1])
+
+    def _at(self, floor: AdmissionFloor) -> Mapping[str, tuple[Group, ...]]:
+        return {family: tuple(group.at(floor) for group in groups) for family, groups in self.fetched.groups.items()}
+
+    def _exhausted(self, done: _Round, number: int) -> bool:
+        """Tell whether all rounds have run and something is rejected still."""
+        return number == len(self._floors) and any(
+            group.counts.admitted < group.counts.retrieved for groups in done.groups.values() for group in groups
+        )
+
+    def _further(self, done: _Round, number: int) -> _Round:
+        """Return the round after *done*, which had *number* before it."""
+        self._check_time()
+        last = number + 1 == len(self._floors)
+        groups = self._lowest if last else self._at(self._floors[number])
+        gathered = joined(done.gathered, {family: [group.hits for group in given] for family, given in groups.items()})
+        hits = self._selected(gathered)
+        probed = self.probe(hits)
+        if probed is None:
+            raise _TooLateError
+        return _Round(groups, gathered, hits, probed)
+
+    def _check_time(self) -> None:
+        if self.deadline.passed:
+            raise _TooLateError
+
+    def _selected(self, gathered: Mapping[str, Sequence[Gathered]]) -> Sequence[Hit]:
+        return in_order(
+            self.policy,
+            {family: reselect(family, groups, self.ceilings[family]) for family, groups in gathered.items()},
+        )
+
+    def _judged(self, done: _Round, number: int) -> tuple[Assessment, bool]:
+        """Return the verdict on a round after which *number* rounds have run, and whether the budget bounds it."""
+        groups = [group for given in self.fetched.groups.values() for group in given]
+        bounded = done.probed.pressed and not any(
+            done.probed.fits(candidate) for candidate in self._rejected(done, number)
+        )
+        assessment = assess(
+            list(_evidence(done.gathered)),
+            self.query_terms,
+            self.gate,
+            has_content=any(group.items or group.matched for group in groups),
+            budget_bounded=bounded,
+            rerank_active=False,
+            families_expected=sum(any(group.matched for group in given) for given in self.fetched.groups.values()),
+        )
+        return assessment, bounded
+
+    def _rejected(self, done: _Round, number: int) -> Iterator[RawCandidate]:
+        """Give what a round rejects and a further one would admit."""
+        if number >= len(self._floors):
+            return
+        for family, groups in done.groups.items():
+            for group, lower in zip(groups, self._lowest[family], strict=True):
+                admitted = {key for members in group.ranked.values() for key, _ in members}
+                for key in {key for members in lower.ranked.values() for key, _ in members} - admitted:
+                    yield group.candidates[key]
+
+
+def _recoverable(groups: Mapping[str, Sequence[Group]], lowest: Mapping[str, Sequence[Group]]) -> int:
+    """Return how many entries, a member in a channel, *groups* reject and *lowest* admits; neighbours do not count."""
+    return sum(
+        len({key for key, _ in members} - {key for key, _ in group.ranked.get(channel, ())})
+        for family, given in groups.items()
+        for group, lower in zip(given, lowest[family], strict=True)
+        for channel, members in lower.ranked.items()
+        if channel != _NEIGHBOUR
+    )
+
+
+def _evidence(gathered: Mapping[str, Sequence[Gathered]]) -> Iterator[Evidence]:
+    """Give what is judged of each candidate; what only stands beside another one is not."""
+    for groups in gathered.values():
+        for group in groups:
+            for hit in group.merged:
+                if hit.channels != (_NEIGHBOUR,):
+                    address = hit.address
+                    yield Evidence(
+                        address.family,
+                        address.scope_id,
+                        identity(hit),
+                        hit.relevance,
+                        frozenset(hit.candidate.matched),
+                    )

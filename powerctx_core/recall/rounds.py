@@ -1,0 +1,84 @@
+"""Rounds: what a lower floor admits of the same pools is merged into what was found before.  Pure.
+
+A round asks nobody anything: the pools of the first one are kept, and are admitted and fused again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from powerctx_core.errors import PlanInvariantError
+from powerctx_core.recall.fusion import deal
+from powerctx_core.types import Address, Hit
+
+__all__ = ["Gathered", "Identity", "first_round", "identity", "joined", "reselect"]
+
+Identity = tuple[Address, str]
+
+
+def identity(hit: Hit) -> Identity:
+    """Return what makes a hit the same evidence as another: its address, and the fields that its family declares."""
+    evidence = hit.candidate.evidence
+    return hit.address, repr(sorted(evidence.items())) if evidence else ""
+
+
+@attrs.frozen
+class Gathered:
+    """What the rounds so far found in one (family, scope).
+
+    Attributes:
+        merged: in the order of judging: those of the first round, then what each later one added, in its fused order.
+        ordered: in the order of delivery: that of the latest round, then what it did not admit again, as merged.
+        share: how many of them the first round may deliver; it never becomes fewer.
+    """
+
+    merged: tuple[Hit, ...]
+    ordered: tuple[Hit, ...]
+    share: int
+
+    def joined(self, hits: Sequence[Hit]) -> Gathered:
+        """Return this with the hits of a further round, in their fused order.
+
+        What was found before keeps its record where it is judged, and stands where the later round puts it.
+        """
+        known = {identity(hit) for hit in self.merged}
+        merged = (*self.merged, *(hit for hit in hits if identity(hit) not in known))
+        again = {identity(hit) for hit in hits}
+        return attrs.evolve(
+            self, merged=merged, ordered=(*hits, *(hit for hit in merged if identity(hit) not in again))
+        )
+
+
+def first_round(windows: Sequence[Sequence[Hit]], ceiling: int) -> list[Gathered]:
+    """Return the groups of one family after its first round, in the order of its scopes.
+
+    Args:
+        windows: the hits of each scope, in fused order.
+        ceiling: candidates of the family over all scopes.
+    """
+    shares = deal(windows, ceiling)
+    return [Gathered(tuple(window), tuple(window), len(share)) for window, share in zip(windows, shares, strict=True)]
+
+
+def reselect(family: str, groups: Sequence[Gathered], ceiling: int) -> list[list[Hit]]:
+    """Return what each group of *family* may deliver: at least its share of the first round, at most *ceiling* in all.
+
+    Raises:
+        PlanInvariantError: there would be more; the message is ``<family>-candidate-limit``.
+    """
+    chosen = deal([group.ordered for group in groups], ceiling, [group.share for group in groups])
+    if sum(map(len, chosen)) > ceiling:
+        raise PlanInvariantError(f"{family}-candidate-limit")
+    return chosen
+
+
+def joined(
+    groups: Mapping[str, Sequence[Gathered]], windows: Mapping[str, Sequence[Sequence[Hit]]]
+) -> dict[str, list[Gathered]]:
+    """Return the groups of all families with the windows of a further round."""
+    return {
+        family: [group.joined(window) for group, window in zip(groups[family], windows[family], strict=True)]
+        for family in groups
+    }
