@@ -13,8 +13,9 @@ and in a test module a subclass of a contract that says how to reach the part un
         def store_url(self, tmp_path):
             return f"acme:///{tmp_path}/store"
 
-A contract's tests are inherited, never overridden.  What a part cannot do is declared in *lacks*, a test that fails for
-a known reason is named in *waivers*; both are printed at the end of the run.
+A contract's tests are inherited, never overridden, skipped or marked: what would hide one fails the run.  What a part
+cannot do is declared in *lacks*, a test that fails for a known reason is named in *waivers*; the end of the run prints
+both, and of what fails the most basic test of each class.
 
 Needs ``powerctx-core[testing]``.  Data is seeded, nothing touches the network.
 """

@@ -19,9 +19,23 @@ from powerctx_core.text.terms import analyse, analyse_query, analysed_text
 from powerctx_core.types import HEAD_BYTES, Address, Deadline, Filters, Item, Partition, Pool, RawCandidate
 from powerctx_core.vectors import embedding_text
 
-__all__ = ["BOTH", "Beside", "Question", "addresses", "filters_for", "names", "spoil", "told", "values", "words"]
+__all__ = [
+    "BOTH",
+    "NEAR",
+    "Beside",
+    "Question",
+    "addresses",
+    "filters_for",
+    "names",
+    "spoil",
+    "told",
+    "values",
+    "words",
+]
 
 BOTH: Mapping[str, float] = {"fts": 1.0, "vector": 0.5}
+NEAR = 0.01
+"""What two cosines of one pair of vectors may differ by: stores keep vectors in half precision."""
 
 
 class Beside:

@@ -30,5 +30,5 @@ class FamilyContract(ConductContract, ToldContract, FoundContract):
         plugins: entry-point names of the only plugins to load; ``None`` loads all that are installed.
         settings: as in ``powerctx.toml``, dotted name -> value.
         embedder: the embedder that is open beside it; ``None`` for words alone.
-        patience_s: how long an answer may take after its deadline has passed; one of three has to be in time.
+        patience_s: how long an answer may take after its deadline has passed; one of five has to be in time.
     """

@@ -28,7 +28,7 @@ HOSTILE = (
 )  # fmt: skip
 LONG = ("release " * 1024, "a" * 8192, "北京大学火锅" * 1365, '"release" ' * 800, "😀" * 8192, "(" * 8192)
 
-TRIES = 3
+TRIES = 5
 """How often it may be late: the machine may be busy with something else."""
 
 

@@ -15,6 +15,9 @@ from powerctx_core.types import Item
 
 __all__ = ["OpenFamilyContract"]
 
+PATIENT = "retrieval.embedding_timeout_s"
+"""Vectors are waited for: on a busy machine they would come too late once, and another time not."""
+
 
 class OpenFamilyContract(Contract):
     """The part of a family's contracts that opens it; the attributes are explained at ``FamilyContract``."""
@@ -67,7 +70,7 @@ class OpenFamilyContract(Contract):
         """Give an open context whose family holds the items."""
         if not self.family_name:
             raise NotImplementedError(f"{type(self).__name__} needs the class attribute family_name")
-        settings = {**self.settings, **seeded}
+        settings = {PATIENT: 60.0, **self.settings, **seeded}
         extra = (*self.extra, Beside())
         with open_context(
             store_url, embedder=self.embedder, settings=settings, plugins=self.plugins, extra=extra

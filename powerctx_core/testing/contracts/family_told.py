@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from powerctx_core.testing.contract import agree
 from powerctx_core.testing.contracts.family_open import OpenFamilyContract
-from powerctx_core.testing.question import BOTH, Question, words
+from powerctx_core.testing.question import BOTH, NEAR, Question, words
 from powerctx_core.types import QUERY_TERMS, Address, Deadline
 
 __all__ = ["ToldContract"]
-
-NEAR = 0.01
-"""What two cosines of one pair of vectors may differ by: stores keep vectors in half precision."""
 
 
 class ToldContract(OpenFamilyContract):
