@@ -75,7 +75,7 @@ class ConductContract(OpenFamilyContract):
         list(ask.every())
         ask.ctx.prepare(ask.all(), scope_id=ask.scope, families=(ask.spec.name,))
 
-        assert (ask.changes(), dict(ask.ctx.partitions())) == before
+        agree("changes and partitions of the store after asking", before, (ask.changes(), dict(ask.ctx.partitions())))
 
     def test_passed_deadline(self, ask: Question) -> None:
         """After the deadline it answers, or says by a ``TimeoutError`` or ``StoreError`` that it is late.
@@ -130,6 +130,7 @@ class ConductContract(OpenFamilyContract):
                 for channel in pool.channels.keys() - pool.late:
                     agree(f"offered members of {channel}", addresses(returned, channel), addresses(pool, channel))
                 for each in pool.candidates.values():
+                    assert each.address in details, f"{each.address.uri} is offered, and not in the answer"
                     full = details[each.address]
                     agree("an offered member", full, attrs.evolve(each, cosine=each.cosine or full.cosine))
                 if "fts" in pool.channels:

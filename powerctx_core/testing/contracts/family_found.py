@@ -36,17 +36,19 @@ class FoundContract(OpenFamilyContract):
             own = {item.artifact_id for item in ask.items if item.scope_id == scope}
             for item in ask.items:
                 pool = ask.pool(words(item), scope, weights=BOTH)
-                assert {candidate.address.scope_id for candidate in pool.candidates.values()} <= {scope}
-                assert names(pool) <= own
+                scopes = {candidate.address.scope_id for candidate in pool.candidates.values()}
+                agree(f"other scopes among the members for {scope!r}", set(), scopes - {scope})
+                agree(f"members for {scope!r} that lie in another scope", set(), names(pool) - own)
 
     def test_unknown_scope(self, ask: Question) -> None:
         """A scope that nobody knows is an empty one, and its statistics are zero."""
         pool = ask.pool(ask.all(), "project:nobody-knows")
         statistics = pool.statistics
 
-        assert dict(pool.candidates) == {}
-        assert [keys for keys in pool.channels.values() if keys] == []
-        assert (statistics.items, statistics.mean_length, dict(statistics.document_frequency)) == (0, 0, {})
+        agree("members in an unknown scope", {}, dict(pool.candidates))
+        agree("channels with members in an unknown scope", [], [name for name, keys in pool.channels.items() if keys])
+        counts = (statistics.items, statistics.mean_length, dict(statistics.document_frequency))
+        agree("items, mean length and frequencies of an unknown scope", (0, 0, {}), counts)
 
     def test_own_family_only(self, ask: Question) -> None:
         """What is stored for another family is not found."""
@@ -54,16 +56,17 @@ class FoundContract(OpenFamilyContract):
         before = told(ask.pool(query))
         ask.ctx.put([Item(scope_id=ask.scope, family="kit-beside", artifact_id="theirs", text=query)])
 
-        assert told(ask.pool(query)) == before
+        agree("answer after something was stored for another family", before, told(ask.pool(query)))
 
     def test_finds(self, ask: Question) -> None:
         """Everything is found by its own words."""
         for item in ask.items:
-            assert item.artifact_id in names(ask.pool(words(item), item.scope_id))
+            found = names(ask.pool(words(item), item.scope_id))
+            assert item.artifact_id in found, f"{item.artifact_id} is not found by its own words {words(item)!r}"
 
     def test_finds_no_other_words(self, ask: Question) -> None:
         """Words that nothing holds find nothing by words."""
-        assert names(ask.pool(MISSING), "fts") == set()
+        agree(f"members found by {MISSING!r}, which nothing holds", set(), names(ask.pool(MISSING), "fts"))
 
     def test_asked_channels_only(self, ask: Question) -> None:
         """A channel without a weight is not searched."""
@@ -122,8 +125,8 @@ class FoundContract(OpenFamilyContract):
         whole = ask.pool(ask.all())
         filtered = ask.pool(ask.all(), filters=Filters(tags=("release", "nobody-has-this")))
 
-        assert filtered.candidates == {}
-        assert filtered.statistics == whole.statistics
+        agree("members under a tag that nobody has", {}, dict(filtered.candidates))
+        agree("statistics under a filter", whole.statistics, filtered.statistics)
 
     def test_neighbours(self, ask: Question) -> None:
         """Neighbours are brought by members of the same thread, which the pool names."""
