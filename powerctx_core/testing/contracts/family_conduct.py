@@ -134,7 +134,7 @@ class ConductContract(OpenFamilyContract):
                     full = details[each.address]
                     agree("an offered member", full, attrs.evolve(each, cosine=each.cosine or full.cosine))
                 if "fts" in pool.channels:
-                    agree("offered statistics", returned.statistics, pool.statistics)
+                    agree("offered statistics, beside those of the answer", returned.statistics, pool.statistics)
 
     def test_delivered(self, ask: Question, items: Sequence[Item]) -> None:
         """``prepare`` delivers its evidence within the budget, each entry with family, id and revision."""
