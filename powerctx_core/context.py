@@ -105,7 +105,8 @@ class Context:
         """Store items as one atomic batch and return what was done with each, in order.
 
         With an embedder open, what was written is embedded too, texts that were embedded before excepted.  Items whose
-        embedding fails are stored all the same, found by words, and embedded by :meth:`embed` later.
+        embedding fails are stored all the same, found by words, and embedded when they are put again, or by
+        :meth:`embed`.
 
         Args:
             items: the batch.

@@ -119,13 +119,20 @@ class Embedding:
         known: Mapping[str, bytes],
         wanted: Callable[[str], bool],
     ) -> None:
-        """Embed what was just written; a failure is logged, and leaves the items to :meth:`embed_all`."""
+        """Embed what was just written; a failure is logged; the items are left to their next put, or :meth:`embed_all`.
+
+        What was there already is embedded, too, when *known* has no vector of its text: whoever wrote it was ended, or
+        had no embedder.  That costs no statement.  What shares its text with an item that has a vector is not told
+        from it here.
+        """
         if self.ready is None or self._index is None:
             return
         texts = {
-            result.key: _text(item)
+            result.key: text
             for item, result in zip(items, results, strict=True)
-            if result.key is not None and result.outcome != "unchanged" and wanted(item.family)
+            if result.key is not None
+            and ((text := _text(item)) not in known or result.outcome != "unchanged")
+            and wanted(item.family)
         }
         try:
             self._store(texts, known)
@@ -187,7 +194,8 @@ class Embedding:
                     problems.append(str(error))
                 else:
                     vectors[text] = vector
-        self._index.upsert({key: vectors[text] for key, text in texts.items() if text in vectors})
+        if found := {key: vectors[text] for key, text in texts.items() if text in vectors}:
+            self._index.upsert(found)
         if problems:
             # The others are kept: one bad vector must not cost a whole batch.
             _LOGGER.warning("%d texts stay without vectors; the first: %s", len(problems), self.told(problems[0]))

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
+from sqlalchemy import Engine, event
 
 import powerctx_core as powerctx
 from powerctx_core import CapabilityError, EmbedderSpec, EmbeddingProfile, EmbedRequest, Item, hookimpl
@@ -67,6 +68,20 @@ class _Keyed:
     """Settings of the part."""
 
     api_key: str | None = None
+
+
+class Ended:
+    """An index that ends the program, so to speak, where it is to store vectors."""
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    def upsert(self, vectors: Any) -> int:
+        """End."""
+        raise KeyboardInterrupt
 
 
 def _plugin(embedder: object) -> object:
@@ -388,6 +403,60 @@ def test_updates_and_retirement_reach_the_vectors_at_once(topics: tuple[powerctx
     assert {"bread", "ship"} == set(_ids(context.prepare("flour bread", scope_id="s")))
     context.retire("powerctx://s/memory/chuan")
     assert [] == _ids(context.prepare("sea", scope_id="s"))
+
+
+def test_putting_again_makes_missing_vectors(topics: tuple[powerctx.Context, Topics]) -> None:
+    """What is unchanged and has no vector is embedded when it is put again; what has one is not even asked for."""
+    context, embedder = topics
+    index = context.store.vectors
+    assert index is not None
+    late = [Item(scope_id="s", text=f"ship number {n}", artifact_id=f"late{n}") for n in range(3)]
+    context.put(late, embed=False)
+    embedder.asked.clear()
+
+    assert ["unchanged"] * 7 == [result.outcome for result in context.put([*_ITEMS, *late])]
+    # A text of which the model knows nothing has no vector, and is told from one that was missed by asking only.
+    assert {*(item.text for item in late), "Taxes are due in May."} == set(embedder.asked)
+    assert 6 == index.count()
+    embedder.asked.clear()
+    context.put([*_ITEMS[:3], *late])
+    assert {} == embedder.asked
+
+
+def test_writing_that_ends_before_its_vectors(url: str) -> None:
+    """A batch that was stored and lost its vectors, whatever ended it, gets them from the same put again."""
+    embedder = Topics()
+    with _open(embedder, url) as context:
+        index = context.store.vectors
+        assert index is not None
+        context.embedding._index = Ended(index)
+        with pytest.raises(KeyboardInterrupt):
+            context.put(_ITEMS)
+        context.embedding._index = index
+        assert (4, 0) == (sum(context.partitions().values()), index.count())
+
+        assert ["unchanged"] * 4 == [result.outcome for result in context.put(_ITEMS)]
+        assert 3 == index.count()
+
+
+def test_putting_again_costs_no_statement(tmp_path: Any) -> None:
+    """Where nothing is missing, putting again what is there runs as many statements as without its vectors' making."""
+    url = f"sqlite:///{tmp_path / 'again.db'}"
+    with _open(Topics(), url) as context:
+        context.put(_ITEMS[:3])
+        run: list[str] = []
+        event.listen(Engine, "before_cursor_execute", note := lambda *args: run.append(args[2]))
+        try:
+            context.embedding.known(_ITEMS[:3])
+            context.put(_ITEMS[:3], embed=False)
+            apart = list(run)
+            run.clear()
+            context.put(_ITEMS[:3])
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+
+    assert apart
+    assert apart == run
 
 
 def test_leaving_embedding_for_later(url: str) -> None:
