@@ -181,7 +181,8 @@ class Catalogue(Protocol):
         """Open a read view, which begins with its first read at the latest.
 
         What takes long in it ends in a :class:`powerctx_core.errors.StoreError` soon after *deadline*: a statement is
-        stopped where the engine can do that, and else a call that needs several begins no other one.
+        stopped where the engine can do that, and else a call that needs several begins no other one.  A view may be
+        refused, in the same way, when it is over before.
         """
 
     def put(self, items: Sequence[Item]) -> Sequence[PutResult]:
