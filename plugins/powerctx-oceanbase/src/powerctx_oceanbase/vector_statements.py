@@ -20,8 +20,10 @@ PUT_META = "REPLACE INTO meta (name, value) VALUES (%s, %s)"
 SET_META = "UPDATE meta SET value = %s WHERE name = %s"
 ADD_PROFILE = "INSERT INTO embedding_profile (id, fingerprint, dimensions, forgotten) VALUES (%s, %s, %s, 0)"
 FORGET_PROFILE = "DELETE FROM embedding_profile"
-_DISTANCE = "cosine_distance(v.embedding, {})"
-_NEAR = f"SELECT v.id, {_DISTANCE.format('%s')} AS distance FROM vector_{{}} v WHERE v.id BETWEEN %s AND %s ORDER BY "
+# Stored vectors have unit length but for their rounding, and what all stores compare by is the product.
+_COSINE = "inner_product(v.embedding, {})"
+_NEAR = f"SELECT v.id, {_COSINE.format('%s')} AS cosine FROM vector_{{}} v WHERE v.id BETWEEN %s AND %s ORDER BY "
+_BY_INDEX = "cosine_distance(v.embedding, %s) APPROXIMATE LIMIT %s"
 
 
 def _listed(values: Sequence[int]) -> str:
@@ -82,17 +84,22 @@ def unembedded(number: int | None) -> str:
 
 def exact(number: int) -> str:
     """Compare every vector between two ids."""
-    return f"{_NEAR.format(number)}distance, v.id LIMIT %s"
+    return f"{_NEAR.format(number)}cosine DESC, v.id LIMIT %s"
 
 
 def approximate(number: int) -> str:
-    """Ask the index for what lies between two ids."""
-    return f"{_NEAR.format(number)}distance APPROXIMATE LIMIT %s"
+    """Ask the index, which only knows distances, for what lies between two ids."""
+    return f"{_NEAR.format(number)}{_BY_INDEX}"
+
+
+def approximate_any(number: int) -> str:
+    """Ask the index for what is nearest in the whole table: a tenth of the time of a condition."""
+    return f"SELECT v.id, {_COSINE.format('%s')} AS cosine FROM vector_{number} v ORDER BY {_BY_INDEX}"
 
 
 def some(number: int, keys: Sequence[Key]) -> str:
     """Compare the vectors of some keys."""
-    return f"SELECT v.id, {_DISTANCE.format('%s')} FROM vector_{number} v WHERE v.id IN ({_listed(keys)})"
+    return f"SELECT v.id, {_COSINE.format('%s')} FROM vector_{number} v WHERE v.id IN ({_listed(keys)})"
 
 
 def filtered(number: int, filters: Filters) -> sa.TextClause:
@@ -100,7 +107,7 @@ def filtered(number: int, filters: Filters) -> sa.TextClause:
     dialect = mysql.dialect(paramstyle="named")
     conditions = [str(condition.compile(dialect=dialect)) for condition in Shape.of(filters).conditions()]
     return sa.text(
-        f"SELECT v.id, {_DISTANCE.format(':vector')} AS distance FROM vector_{number} v "
+        f"SELECT v.id, {_COSINE.format(':vector')} AS cosine FROM vector_{number} v "
         "JOIN revision ON revision.id = v.id WHERE v.id BETWEEN :first AND :last AND "
-        f"{' AND '.join(conditions)} ORDER BY distance, v.id LIMIT :count"
+        f"{' AND '.join(conditions)} ORDER BY cosine DESC, v.id LIMIT :count"
     )

@@ -23,7 +23,6 @@ __all__ = ["Warming"]
 _LOGGER = logging.getLogger("powerctx")
 _LIMIT_US = 3_600_000_000
 _TRIES, _PAUSE = 20, 1.0
-_WHOLE = (0, (1 << 63) - 1)
 
 
 class Warming:
@@ -71,7 +70,7 @@ class Warming:
         for left in reversed(range(_TRIES)):
             try:
                 with self._database.connected(_LIMIT_US) as connection, self._database.told("load the vector index"):
-                    connection.exec_driver_sql(sql.approximate(number), (vector, *_WHOLE, 1)).all()
+                    connection.exec_driver_sql(sql.approximate_any(number), (vector, vector, 1)).all()
             except PowerctxError as error:
                 if not left and not self._closed.is_set():
                     self._failed = str(error)
