@@ -29,7 +29,7 @@ _POSTINGS = 12_000
 of 100 000 items eight words, five of them common, take 18 ms, and the other three 6."""
 _COMMON = 4096
 """A term that fewer items hold is never left out."""
-_SURPLUS = 1.25
+_SURPLUS = 2.0
 """The engine's figures are those of the whole table, so some more rows than are wanted are taken from its top."""
 _OFTEN = 15
 """More occurrences change no rank."""
