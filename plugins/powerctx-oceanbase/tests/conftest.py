@@ -37,8 +37,9 @@ ENGINES = ("seekdb", "seekdb-tcp")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--engine``."""
+    """Add ``--engine`` and ``--vectors``."""
     parser.addoption("--engine", choices=ENGINES, help="OceanBase: run all of the conformance kit on this engine")
+    parser.addoption("--vectors", type=int, default=1500, help="OceanBase: vectors that are not rebuilt at a restart")
 
 
 def pytest_report_header(config: pytest.Config) -> str:

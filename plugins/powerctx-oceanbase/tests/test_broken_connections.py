@@ -12,6 +12,7 @@ from typing import Literal
 import attrs
 import pytest
 
+import powerctx_core as powerctx
 from powerctx_core.errors import StoreError
 from powerctx_core.ports import FetchRequest, NearestRequest
 from powerctx_core.types import Deadline, EmbeddingProfile, Partition
@@ -23,6 +24,7 @@ PROFILE = EmbeddingProfile(fingerprint="model/1", dimensions=4, languages=("en",
 X = b"\0\0\x80?" + bytes(12)
 LOST = "connection to the engine was lost"
 UNKNOWN = "is not known"
+LATE = ("memory:neighbour", "memory:vector")
 
 
 GARBAGE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\n" + b"<h1>\xff\xfb\xfe 502 \0\xf0</h1>" * 40
@@ -50,7 +52,10 @@ class Relay:
 
     Attributes:
         passed: what has gone through since the last :meth:`arm`, by way.
+        held: requests with these bytes wait until ``let_go`` is set.
     """
+
+    held: bytes | None = None
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
@@ -58,6 +63,7 @@ class Relay:
         self.port = self._listener.getsockname()[1]
         self._lock = threading.Lock()
         self._fault: Fault | None = None
+        self.let_go = threading.Event()
         self._open: set[socket.socket] = set()
         self.passed: dict[str, bytearray] = {}
         self.arm(None)
@@ -87,6 +93,8 @@ class Relay:
     def _pass(self, way: str, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
+                if way == "requests" and self.held is not None and self.held in data:
+                    self.let_go.wait(30)
                 with self._lock:
                     fault, passed = self._fault, self.passed[way]
                     left = None if fault is None or fault.way != way else fault.after - len(passed)
@@ -270,3 +278,23 @@ def test_silent_from_the_first(relay):
         open_store(f"oceanbase://root@127.0.0.1:{relay.port}/t1?tls=off", OceanBaseSettings(connect_timeout_s=1))
 
     assert time.monotonic() - start < 10
+
+
+def test_late_vectors(relay):
+    """While the engine takes longer over vectors than a call has time, words are delivered in time, and it is said."""
+    url = f"oceanbase://root@127.0.0.1:{relay.port}/t{time.time_ns()}?tls=off"
+    with powerctx.open(url, settings={"retrieval": {"embedding_timeout_s": 60.0}}, embedder="hash") as context:
+        context.put([powerctx.Item(scope_id="s", artifact_id=name, text=f"apple {name}") for name in "abc"])
+        whole = context.prepare("apple", scope_id="s").diagnostics
+        relay.held = b"inner_product"
+        start = time.monotonic()
+        hurried = context.prepare("apple", scope_id="s", deadline_ms=1000)
+        taken = time.monotonic() - start
+        relay.let_go.set()
+
+        assert ("ready", 3) == (hurried.status, len(hurried.selected))
+        told = hurried.diagnostics
+        assert (True, LATE, (("memory", "fts"),)) == (told.partial, told.late, told.modes)
+        assert taken < 5
+        assert (False, (), (("memory", "hybrid"),)) == (whole.partial, whole.late, whole.modes)
+        assert whole.modes == context.prepare("apple", scope_id="s").diagnostics.modes
