@@ -1,8 +1,9 @@
-"""Measures the store: ``python benchmarks/store.py [--items N] [--url URL] [--keep]``.
+"""Measures the store: ``python benchmarks/store.py [--items N] [--queries N] [--url URL]``.
 
 Fills one scope with seeded synthetic texts of about 250 characters and unit vectors, rebuilds the vector index, and
 times each query in turn: ``prepare``, then the two raw queries of the engine (its 64 best by words, its 64 nearest).
-Figures are milliseconds; the last line is what ``prepare`` takes beside the two.
+Figures are milliseconds; the lines below them say what ``prepare`` takes beside the two, and how many statements it
+runs.  A store that *URL* names is kept, and measured again by the next call.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
+
+import sqlalchemy as sa
 
 import powerctx_core as powerctx
 from powerctx_core import hookimpl
@@ -73,12 +76,15 @@ def text(rng: random.Random, words: int = 32) -> str:
     return " ".join([*rng.choices(VOCABULARY, WEIGHTS, k=words), f"n{rng.randrange(100_000)}"])
 
 
+def highest(seconds: list[float]) -> float:
+    """Return the 95th percentile."""
+    return sorted(seconds)[int(len(seconds) * 0.95)]
+
+
 def told(name: str, seconds: list[float]) -> None:
     """Print median and 95th percentile."""
     ordered = sorted(seconds)
-    print(
-        f"{name:>22}: p50 {statistics.median(ordered) * 1e3:7.1f}  p95 {ordered[int(len(ordered) * 0.95)] * 1e3:7.1f}"
-    )
+    print(f"{name:>22}: p50 {statistics.median(ordered) * 1e3:7.1f}  p95 {highest(ordered) * 1e3:7.1f}")
 
 
 def fill(context: powerctx.Context, count: int) -> None:
@@ -96,12 +102,28 @@ def fill(context: powerctx.Context, count: int) -> None:
     print(f"rebuild: {time.perf_counter() - start:.1f} s", flush=True)
 
 
+def statements(context: powerctx.Context, queries: list[str]) -> float:
+    """Return how many statements a call runs, beside the end of its transaction."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        seen.append(statement)
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    for query in queries:
+        context.prepare(query, scope_id="s", max_bytes=8000)
+    sa.event.remove(sa.Engine, "before_cursor_execute", note)
+    return len(seen) / len(queries)
+
+
 def measure(context: powerctx.Context, queries: int) -> None:
     """Time prepare and the raw queries, paired."""
     rng = random.Random(2)
     database = context.store.vectors._database  # noqa: SLF001 - for the engine's own queries
     embedder = Topics(NoSettings())
     times = SimpleNamespace(prepare=[], words=[], near=[])
+    while context.store.status().problems:  # the index is being loaded
+        time.sleep(1)
     with database.connected() as connection:
         for turn in range(queries + 20):
             query = text(rng, 7)
@@ -126,6 +148,8 @@ def measure(context: powerctx.Context, queries: int) -> None:
     both = [a + b for a, b in zip(times.words, times.near, strict=True)]
     told("both, raw", both)
     told("prepare / both, paired", [a / b / 1e3 for a, b in zip(times.prepare, both, strict=True)])
+    print(f"95th percentiles: prepare is {highest(times.prepare) / highest(both):.2f} of both", flush=True)
+    print(f"{statements(context, [text(rng, 7) for _ in range(20)]):.1f} statements a prepare")
 
 
 def main() -> None:
