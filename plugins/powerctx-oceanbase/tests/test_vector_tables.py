@@ -113,6 +113,31 @@ def test_deleted_vectors_cannot_be_read(stores):
     assert {"vector_2": 0, "vector_3": 0} == tables(one)
 
 
+@pytest.mark.parametrize("then", ["clear", "upsert"])
+def test_interrupted(stores, then):
+    """What a process that ended while it deleted vectors left of them is deleted by the next that deletes or stores."""
+    one, other, keys = stores
+
+    def end(_connection, _cursor, statement, *_):
+        if statement.startswith("DELETE FROM vector_1"):
+            raise KeyboardInterrupt
+
+    engine = one._database._engine
+    sa.event.listen(engine, "before_cursor_execute", end)
+    with pytest.raises(KeyboardInterrupt):
+        one.vectors.clear()
+    sa.event.remove(engine, "before_cursor_execute", end)
+    assert {"vector_1": 2} == tables(one)
+    assert ([], 0) == (near(other), other.vectors.count())
+
+    if then == "clear":
+        assert 0 == other.vectors.clear()
+        assert {"vector_1": 0} == tables(one)
+    else:
+        assert 1 == other.vectors.upsert({keys[0]: X})
+        assert {"vector_1": 0, "vector_2": 1} == tables(one)
+
+
 def test_known_tables_are_not_looked_up(stores, statements):
     """Searches of a partition that did not change ask for vectors only."""
     reader, _, keys = stores

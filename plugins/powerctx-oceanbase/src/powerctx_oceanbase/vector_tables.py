@@ -88,6 +88,7 @@ class VectorTables:
             connection.exec_driver_sql(sql.SET_META, (str(number), "profiles"))
         with self._database.connected() as connection, self._database.told("store vectors"):
             connection.exec_driver_sql(vector_table(number, profile.dimensions, self._database.buckets))
+        self._tidy()
         return number
 
     def named(self, connection: sa.Connection, profile: EmbeddingProfile, prepared: int | None) -> int | None:
