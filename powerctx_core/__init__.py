@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Call as Call,
         Capability as Capability,
         Catalogue as Catalogue,
+        CountingStore as CountingStore,
         Embedder as Embedder,
         EmbedRequest as EmbedRequest,
         Family as Family,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         StoreStatus as StoreStatus,
         TokenEstimator as TokenEstimator,
         Unembedded as Unembedded,
+        Usage as Usage,
         VectorIndex as VectorIndex,
     )
     from powerctx_core.records import (
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
         Filters as Filters,
         Hit as Hit,
         Item as Item,
+        ItemValue as ItemValue,
         Key as Key,
         LexicalHit as LexicalHit,
         LexicalStatistics as LexicalStatistics,
@@ -98,6 +101,7 @@ if TYPE_CHECKING:
         RawCandidate as RawCandidate,
         Revision as Revision,
         Section as Section,
+        Trimming as Trimming,
         derived_artifact_id as derived_artifact_id,
         parse_uri as parse_uri,
     )
@@ -124,6 +128,7 @@ _MODULES = {
         "Call",
         "Capability",
         "Catalogue",
+        "CountingStore",
         "EmbedRequest",
         "Embedder",
         "Family",
@@ -143,6 +148,7 @@ _MODULES = {
         "StoreStatus",
         "TokenEstimator",
         "Unembedded",
+        "Usage",
         "VectorIndex",
     ),
     "records": (
@@ -169,6 +175,7 @@ _MODULES = {
         "Filters",
         "Hit",
         "Item",
+        "ItemValue",
         "Key",
         "LexicalHit",
         "LexicalStatistics",
@@ -179,6 +186,7 @@ _MODULES = {
         "RawCandidate",
         "Revision",
         "Section",
+        "Trimming",
         "derived_artifact_id",
         "parse_uri",
     ),

@@ -19,7 +19,14 @@ import attrs
 
 from powerctx_core.errors import ConfigError, blanked, redacted, redacted_url, shown
 from powerctx_core.secrecy import Keys, holds_secret, is_secret, is_secret_number, parsed, secrets_in
-from powerctx_core.settings import AssemblySettings, RecallSettings, RetrievalSettings, Settings, TokenSettings
+from powerctx_core.settings import (
+    AssemblySettings,
+    RecallSettings,
+    RetrievalSettings,
+    Settings,
+    TokenSettings,
+    TrimSettings,
+)
 from powerctx_core.wire.strict import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert
 
 __all__ = [
@@ -29,6 +36,7 @@ __all__ = [
     "RetrievalSettings",
     "Settings",
     "TokenSettings",
+    "TrimSettings",
     "default_store_url",
     "load",
     "part_settings",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -15,29 +15,27 @@ import attrs
 from powerctx_core import config
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
-from powerctx_core.errors import InvalidRequest, NotFound, PowerctxError, shown
+from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, PowerctxError, shown
 from powerctx_core.host import Host
-from powerctx_core.ports import Store, StoreStatus
+from powerctx_core.ports import CountingStore, Store, StoreStatus
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
 from powerctx_core.secrecy import secrets
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision, parse_uri
-from powerctx_core.workers import Lanes, Observers, Workers
+from powerctx_core.workers import Lanes, Observers, Workers, awaited
 
 __all__ = ["Context", "open"]
 
 _EMBEDDING_WORKERS = 4
 _AWAITED_CALLS = 64
-_OVERDUE_S = 1.0
-"""How long after its deadline an awaited call that has begun is waited for: a busy machine lets it end late."""
 
 
 class Context:
     """An opened store: write items, ask for context.
 
-    Thread-safe.  Calls block on the store; nothing is written but by ``put``, ``retire``, ``purge`` and ``reindex``.
-    Use it as a context manager or call :meth:`close`.
+    Thread-safe.  Calls block on the store; nothing is written but by ``put``, ``retire``, ``purge``, ``reindex`` and
+    ``mark_used``.  Use it as a context manager or call :meth:`close`.
     """
 
     def __init__(self, host: Host, store: Store, settings: config.Settings, url: str) -> None:
@@ -193,6 +191,24 @@ class Context:
         self._check_open()
         return self.store.catalogue.purge(_artifacts(uris))
 
+    def mark_used(self, uris: str | Address | Iterable[str | Address]) -> int:
+        """Count one more use of each artifact, for ``trim="value"``, and return how many of them are stored.
+
+        Say what really was of use, such as what the model cited; ``prepare`` and ``find`` never count.  An artifact is
+        counted as a whole, once in a call: a revision in a URI is ignored.
+
+        Raises:
+            CapabilityError: the store keeps no usage counts.
+            StoreError: the store refused; nothing was counted.
+        """
+        self._check_open()
+        if not isinstance(self.store, CountingStore):
+            raise CapabilityError(
+                "mark_used needs a store that keeps usage counts, which this one does not; use another store, or let "
+                "the setting trim.use be 0."
+            )
+        return self.store.usage.add(_artifacts(uris))
+
     def prepare(self, request: str | PrepareRequest, **parameters: Any) -> PreparedContext:
         """Return context for a query; parameters are the fields of :class:`PrepareRequest`.
 
@@ -216,7 +232,7 @@ class Context:
         """
         self._check_open()
         checked = _request(PrepareRequest, request, parameters)
-        return await _awaited(self._calls, partial(self._prepare, checked), self._engine.deadline(checked))
+        return await awaited(self._calls, partial(self._prepare, checked), self._engine.deadline(checked))
 
     def _prepare(self, request: PrepareRequest, deadline: Deadline | None = None) -> PreparedContext:
         prepared = self._engine.prepare(request, deadline)
@@ -241,7 +257,7 @@ class Context:
         """
         self._check_open()
         checked = _request(FindRequest, request, parameters)
-        return await _awaited(self._calls, partial(self._find, checked), self._engine.deadline(checked))
+        return await awaited(self._calls, partial(self._find, checked), self._engine.deadline(checked))
 
     def _find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
         found = self._engine.find(request, deadline)
@@ -350,25 +366,6 @@ def _request(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) ->
     if "scope_id" not in parameters:
         raise InvalidRequest("scope_id is missing: name the scope to read.", field="scope_id")
     return cls(query=request, **parameters)  # type: ignore[arg-type]  # the request checks its own fields
-
-
-async def _awaited(threads: Workers, call: Callable[[Deadline], _T], deadline: Deadline) -> _T:
-    """Return the result of *call*, made on one of *threads*; without one by *deadline*, that of a call that is late."""
-    import asyncio  # who does not await does not load it
-
-    future = threads.submit(partial(call, deadline))
-    answer = asyncio.wrap_future(future)
-    try:
-        await asyncio.wait([answer], timeout=deadline.remaining())
-        if not answer.done() and not future.cancel():
-            await asyncio.wait([answer], timeout=_OVERDUE_S)
-        if answer.done() and not answer.cancelled():
-            return answer.result()
-    finally:
-        future.cancel()
-        answer.cancel()  # what it ends with later is nobody's
-    # It asks for nothing any more, so that it does not keep the event loop.
-    return call(Deadline.after(0.0))
 
 
 def _named(uri: str | Address) -> tuple[str, str, str, int | None]:

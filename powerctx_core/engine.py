@@ -6,12 +6,13 @@ One family of a call reads one snapshot: all its scopes see the same state of th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from powerctx_core.assemble.budget import Budget
 from powerctx_core.assemble.envelope import Envelope, by_rank, in_sections
+from powerctx_core.assemble.value import by_value
 from powerctx_core.config import Settings
 from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
@@ -27,7 +28,7 @@ from powerctx_core.errors import (
 )
 from powerctx_core.host import Host
 from powerctx_core.packing import Packing
-from powerctx_core.ports import RetrievalRequest, Selection, Store
+from powerctx_core.ports import CountingStore, RetrievalRequest, Selection, Store
 from powerctx_core.recall.embedding import QueryEmbeddings, serves
 from powerctx_core.recall.fetch import Fetch, Fetched, Limits, RuleFailed, Source
 from powerctx_core.recall.fusion import deal, interleave, merge
@@ -121,9 +122,29 @@ class Engine:
         selection = Selection(
             scope_id=request.scope_id, show=request.show, titles={spec.name: spec.title for spec in envelope.specs}
         )
-        candidates = _candidates(envelope.ordered(recall.hits), ranked="recall_rank" in request.show)
-        found = self._packing.pack(request, candidates, budget, selection, limits.call)
-        return prepared(found, recall, request.renderer)
+        candidates = _candidates(recall.hits, ranked="recall_rank" in request.show)
+        trimming, late = None, []
+        if request.trim == "value":
+            uses = self._uses(candidates, limits.native)
+            late = ["usage"] if uses is None else []
+            layers = {spec.name: spec.layer for spec in envelope.specs}
+            candidates, trimming = by_value(candidates, uses or {}, layers, self.settings.trim)
+        found = self._packing.pack(request, envelope.ordered(candidates), budget, selection, limits.call)
+        return prepared(found, recall, request.renderer, trimming=trimming, late=late)
+
+    def _uses(self, candidates: Sequence[Candidate], deadline: Deadline) -> Mapping[tuple[str, str, str], int] | None:
+        """Return how often each candidate was used, or ``None`` when that is not known in time."""
+        usage = self.store.usage if isinstance(self.store, CountingStore) else None
+        if usage is None or not candidates:
+            return {}
+        if deadline.passed:
+            return None
+        try:
+            return usage.counts([each.address.artifact for each in candidates], deadline)
+        except StoreError:
+            if deadline.passed:
+                return None
+            raise
 
     def find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
         """Return related items, best first, without bodies.

@@ -95,6 +95,7 @@ class Shelf:
         self.threads: dict[str, dict[Key, int]] = {}
         self.owned: set[tuple[str, str]] = set()
         self.vectors: dict[Key, bytes] = {}
+        self.used: dict[str, int] = {}
 
     def draft(self) -> Self:
         """Return a copy that shares every posting list and thread until it changes that one."""
@@ -105,6 +106,7 @@ class Shelf:
         draft.threads = dict(self.threads)
         draft.owned = set()
         draft.vectors = dict(self.vectors)
+        draft.used = dict(self.used)
         return draft
 
     def write(self, item: Item, now: datetime) -> PutResult:
@@ -145,7 +147,15 @@ class Shelf:
             return 0
         if not artifact.retired:
             self._remove(artifact.rows[-1])
+        self.used.pop(artifact_id, None)
         return len(artifact.rows)
+
+    def use(self, artifact_id: str) -> bool:
+        """Count one more use of an artifact; whether there is one."""
+        if artifact_id not in self.artifacts:
+            return False
+        self.used[artifact_id] = self.used.get(artifact_id, 0) + 1
+        return True
 
     def _row(self, item: Item, address: Address, digest: bytes, created_at: datetime, now: datetime) -> Row:
         self.sequence += 1

@@ -218,6 +218,30 @@ class MemoryCatalogue:
         return iter((items,))
 
 
+class MemoryUsage:
+    """A :class:`powerctx_core.ports.Usage` over the same state."""
+
+    def __init__(self, catalogue: MemoryCatalogue) -> None:
+        self._catalogue = catalogue
+
+    def add(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
+        return self._catalogue.commit(
+            lambda draft: sum(draft.shelf(scope, family).use(artifact) for scope, family, artifact in artifacts)
+        )
+
+    def counts(
+        self,
+        artifacts: Sequence[tuple[str, str, str]],
+        deadline: Deadline,  # noqa: ARG002 - as for a snapshot
+    ) -> Mapping[tuple[str, str, str], int]:
+        state = self._catalogue.state()
+        return {
+            (scope, family, artifact): shelf.used[artifact]
+            for scope, family, artifact in artifacts
+            if (shelf := state.shelf(scope, family)) is not None and artifact in shelf.used
+        }
+
+
 class MemoryStore:
     """A :class:`powerctx_core.ports.Store` that keeps everything in this object and nothing anywhere else.
 
@@ -238,6 +262,7 @@ class MemoryStore:
             )
         self._catalogue = MemoryCatalogue()
         self._vectors = MemoryVectors(self._catalogue)
+        self._usage = MemoryUsage(self._catalogue)
 
     @property
     def catalogue(self) -> MemoryCatalogue:
@@ -248,6 +273,11 @@ class MemoryStore:
     def vectors(self) -> MemoryVectors:
         """The vector index."""
         return self._vectors
+
+    @property
+    def usage(self) -> MemoryUsage:
+        """The usage counts."""
+        return self._usage
 
     def status(self) -> StoreStatus:
         """Describe the content; a closed store says that it is closed."""

@@ -19,11 +19,13 @@ from powerctx_core.types import (
     SHOWN,
     TAG_BYTES,
     TAG_COUNT,
+    TRIMS,
     Address,
     AdmissionCounts,
     Filters,
     Hit,
     Section,
+    Trimming,
     check_identifier,
     sections_of,
 )
@@ -121,13 +123,15 @@ def _named(field: str, value: object, *, optional: bool = False) -> None:
         raise InvalidRequest(f"{field} must be the name of an installed part.", field=field)
 
 
+def _choice(field: str, value: object, allowed: Sequence[str]) -> None:
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidRequest(f"{field} is {shown(value)}; it must be {' or '.join(allowed)}.", field=field)
+
+
 def _limits(request: PrepareRequest | FindRequest) -> None:
     _whole("deadline_ms", request.deadline_ms, *DEADLINE_MS)
-    chosen = request.on_family_error
-    if chosen is not None and chosen not in ON_FAMILY_ERROR:
-        raise InvalidRequest(
-            f"on_family_error is {shown(chosen)}; it must be {' or '.join(ON_FAMILY_ERROR)}.", field="on_family_error"
-        )
+    if request.on_family_error is not None:
+        _choice("on_family_error", request.on_family_error, ON_FAMILY_ERROR)
 
 
 @attrs.define(frozen=True, kw_only=True, slots=False)
@@ -146,6 +150,8 @@ class PrepareRequest:
         max_bytes: 512..32768 UTF-8 bytes; 8000 when no size budget is given.
         max_tokens, max_chars: further size budgets; every given one holds.
         max_items: 1..64 entries, 8 when absent; with sections their sum, within the setting ``assembly.max_entries``.
+        trim: what decides who stays when not all fits: ``rank``, or ``value``, which weighs use, confidence, layer and
+            age, too, and takes near repetitions last (settings ``trim.*``).
         policy: id of an installed recall policy; the setting ``recall.policy`` when absent.
         deadline_ms: 1..600000 milliseconds from the call, after which it goes on with what has arrived and names in
             ``diagnostics.late`` what has not; the setting ``recall.deadline_ms`` when absent, else as long as it takes.
@@ -169,6 +175,7 @@ class PrepareRequest:
     max_tokens: int | None = None
     max_chars: int | None = None
     max_items: int | None = None
+    trim: str = "rank"
     policy: str | None = None
     deadline_ms: int | None = None
     on_family_error: str | None = None
@@ -184,6 +191,7 @@ class PrepareRequest:
         _whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
         _whole("max_chars", self.max_chars, MIN_BYTES // 4, MAX_BYTES)
         _whole("max_items", self.max_items, 1, MAX_ITEMS)
+        _choice("trim", self.trim, TRIMS)
         _limits(self)
         if self.max_bytes is None and self.max_tokens is None and self.max_chars is None:
             object.__setattr__(self, "max_bytes", DEFAULT_MAX_BYTES)
@@ -286,7 +294,7 @@ class Diagnostics:
         outcome: ``delivered``, ``no_content``, ``no_match``, ``below_threshold``, ``budget``, ``deadline`` (nothing is
             delivered, and something was late) or ``source_error`` (nothing is delivered, and a family failed).
         partial: something is missing, since it did not answer in time or failed: *late* and *failed* name it.
-        late: families, ``family:channel`` where only a channel is missing, and ``renderer:name``.
+        late: families, ``family:channel`` where only a channel is missing, ``renderer:name``, and ``usage``.
         failed: family -> why the call went on without it: ``invalid`` when it broke the contract of a pool, else the
             name of what it raised.
         request_id: for correlation in logs.
@@ -299,6 +307,7 @@ class Diagnostics:
         omitted: reason -> number of candidates that were not delivered.
         frame_over: units of the budgets that the text around the entries (the frame, which is always included) exceeds
             alone, so that nothing can be delivered.
+        trimming: what each candidate was worth, when a request is trimmed by value.
         items: every delivered entry.
     """
 
@@ -316,6 +325,7 @@ class Diagnostics:
     terms_total: int = 0
     omitted: tuple[tuple[str, int], ...] = ()
     frame_over: tuple[str, ...] = ()
+    trimming: Trimming | None = None
     items: tuple[SelectedItem, ...] = ()
 
 

@@ -13,10 +13,11 @@ from powerctx_core.requests import DEADLINE_MS, ON_FAMILY_ERROR, SEARCH_TYPES
 from powerctx_core.types import HEAD_BYTES, Section
 from powerctx_core.wire.strict import HIDDEN
 
-__all__ = ["AssemblySettings", "RecallSettings", "RetrievalSettings", "Settings", "TokenSettings"]
+__all__ = ["AssemblySettings", "RecallSettings", "RetrievalSettings", "Settings", "TokenSettings", "TrimSettings"]
 
 ITEM_BYTES_MIN, ITEM_BYTES_MAX = 64, HEAD_BYTES
 ASSEMBLY_ENTRIES_MAX = 32
+HALF_LIFE_DAYS_MAX = 36_500.0
 TIMEOUT_MAX = 600.0
 WEIGHT_MAX = 100.0
 
@@ -129,6 +130,47 @@ class AssemblySettings:
                 raise ValueError(str(error).removeprefix("sections ").rstrip("."), attribute) from None
 
 
+@attrs.frozen(kw_only=True)
+class TrimSettings:
+    """What a candidate is worth when ``trim="value"``.
+
+    Attributes:
+        relevance, use, confidence, layer, recency: weight of each share of the value; what each is, is said at
+            :class:`powerctx_core.types.ItemValue`.
+        half_life_days: age over the newest candidate at which the recency is a half, in days.
+        redundancy: share of common character sequences from which two texts are nearly the same, above 0 and at most 1.
+    """
+
+    relevance: float = attrs.field(default=1.0)
+    use: float = attrs.field(default=0.3)
+    confidence: float = attrs.field(default=0.2)
+    layer: float = attrs.field(default=0.1)
+    recency: float = attrs.field(default=0.1)
+    half_life_days: float = attrs.field(default=30.0)
+    redundancy: float = attrs.field(default=0.8)
+
+    @relevance.validator
+    @use.validator
+    @confidence.validator
+    @layer.validator
+    @recency.validator
+    def _check_weight(self, attribute: attrs.Attribute[float], value: float) -> None:
+        if not 0.0 <= value <= WEIGHT_MAX:
+            raise ValueError(f"must be from 0 to {WEIGHT_MAX:g}, not {value}", attribute)
+        if attribute.name == "recency" and not sum((self.relevance, self.use, self.confidence, self.layer, value)):
+            raise ValueError("is 0, as all other weights are; give at least one weight more than 0", attribute)
+
+    @half_life_days.validator
+    def _check_half_life(self, attribute: attrs.Attribute[float], value: float) -> None:
+        if not 0.0 < value <= HALF_LIFE_DAYS_MAX:
+            raise ValueError(f"must be more than 0 and at most {HALF_LIFE_DAYS_MAX:g} days, not {value}", attribute)
+
+    @redundancy.validator
+    def _check_redundancy(self, attribute: attrs.Attribute[float], value: float) -> None:
+        if not 0.0 < value <= 1.0:
+            raise ValueError(f"must be more than 0 and at most 1, not {value}", attribute)
+
+
 def _show_url(url: str | None) -> str:
     return repr(None if url is None else redacted_url(url))
 
@@ -153,6 +195,7 @@ class Settings:
     tokens: TokenSettings = TokenSettings()
     recall: RecallSettings = RecallSettings()
     assembly: AssemblySettings = AssemblySettings()
+    trim: TrimSettings = TrimSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     parts: Mapping[str, Mapping[str, object]] = attrs.field(default=_EMPTY, repr=lambda parts: repr(sorted(parts)))
     origins: Mapping[str, str] = attrs.field(default=_EMPTY, repr=False, eq=False, metadata={HIDDEN: True})

@@ -10,17 +10,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any, TypeVar
 
 from powerctx_core.errors import PowerctxError, kind
 from powerctx_core.ports import Sink
 from powerctx_core.types import Deadline
 
-__all__ = ["Lanes", "Observers", "Workers"]
+__all__ = ["Lanes", "Observers", "Workers", "awaited"]
 
 _LOGGER = logging.getLogger("powerctx")
 _WAITING = 1000
 _WIDTH = 4
+_OVERDUE_S = 1.0
+"""How long after its deadline an awaited call that has begun is waited for: a busy machine lets it end late."""
 _RETURNING_S = 0.1
 """How long a worker that was left is taken to be late, and not to hang."""
 
@@ -277,3 +280,22 @@ class Observers:
         if name not in self._failed:
             self._failed.add(name)
             _LOGGER.warning(message, *values)
+
+
+async def awaited(threads: Workers, call: Callable[[Deadline], _T], deadline: Deadline) -> _T:
+    """Return the result of *call*, made on one of *threads*; without one by *deadline*, that of a call that is late."""
+    import asyncio  # who does not await does not load it
+
+    future = threads.submit(partial(call, deadline))
+    answer = asyncio.wrap_future(future)
+    try:
+        await asyncio.wait([answer], timeout=deadline.remaining())
+        if not answer.done() and not future.cancel():
+            await asyncio.wait([answer], timeout=_OVERDUE_S)
+        if answer.done() and not answer.cancelled():
+            return answer.result()
+    finally:
+        future.cancel()
+        answer.cancel()  # what it ends with later is nobody's
+    # It asks for nothing any more, so that it does not keep the event loop.
+    return call(Deadline.after(0.0))

@@ -9,7 +9,7 @@ import attrs
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.records import FamilySpec
-from powerctx_core.types import Hit, Section
+from powerctx_core.types import Candidate, Section
 
 __all__ = ["Envelope", "by_rank", "in_sections"]
 
@@ -30,11 +30,11 @@ class Envelope:
     family_items: tuple[tuple[str, int], ...] = ()
     sectioned: bool = False
 
-    def ordered(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """Return *hits* in the order in which they compete, those of one family in the order given."""
+    def ordered(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """Return *candidates* in the order in which they compete, those of one family in the order given."""
         if not self.sectioned:
-            return hits
-        return [hit for spec in self.specs for hit in hits if hit.address.family == spec.name]
+            return candidates
+        return [each for spec in self.specs for each in candidates if each.address.family == spec.name]
 
 
 def by_rank(specs: Sequence[FamilySpec], max_items: int, policy: RecallPolicy) -> Envelope:

@@ -62,6 +62,7 @@ _on_family_error = click.option(
     "`default` for the setting assembly.sections, `none` for nothing at all.",
 )
 @click.option("--show", metavar="A,B", help="What to show of each entry: confidence, recall_rank (with --sections).")
+@click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value (settings trim.*).")
 @_deadline
 @_on_family_error
 @recall_options

@@ -20,6 +20,7 @@ from powerctx_core.ports.parts import (
 from powerctx_core.ports.storage import (
     Capability,
     Catalogue,
+    CountingStore,
     FetchRequest,
     LexicalRequest,
     LexicalResult,
@@ -30,6 +31,7 @@ from powerctx_core.ports.storage import (
     Store,
     StoreStatus,
     Unembedded,
+    Usage,
     VectorIndex,
 )
 
@@ -38,6 +40,7 @@ __all__ = [
     "Call",
     "Capability",
     "Catalogue",
+    "CountingStore",
     "EmbedRequest",
     "Embedder",
     "Family",
@@ -57,5 +60,6 @@ __all__ = [
     "StoreStatus",
     "TokenEstimator",
     "Unembedded",
+    "Usage",
     "VectorIndex",
 ]

@@ -28,6 +28,7 @@ from powerctx_core.types import (
 __all__ = [
     "Capability",
     "Catalogue",
+    "CountingStore",
     "FetchRequest",
     "LexicalRequest",
     "LexicalResult",
@@ -38,6 +39,7 @@ __all__ = [
     "Store",
     "StoreStatus",
     "Unembedded",
+    "Usage",
     "VectorIndex",
 ]
 
@@ -207,6 +209,25 @@ class Catalogue(Protocol):
 
 
 @runtime_checkable
+class Usage(Protocol):
+    """How often artifacts were really used, as clients say; reading never counts.
+
+    An artifact is (scope id, family, artifact id): its revisions share one count, which a purge deletes with them.
+    """
+
+    def add(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
+        """Count one more use of each artifact that is stored, retired ones too, and return how many these are.
+
+        Atomic; concurrent calls lose nothing.
+        """
+
+    def counts(
+        self, artifacts: Sequence[tuple[str, str, str]], deadline: Deadline
+    ) -> Mapping[tuple[str, str, str], int]:
+        """Return the count of those artifacts that were used; statements stop soon after *deadline* where they can."""
+
+
+@runtime_checkable
 class Store(Protocol):
     """An opened backend."""
 
@@ -223,6 +244,15 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Release everything; further calls are allowed and do nothing."""
+
+
+@runtime_checkable
+class CountingStore(Store, Protocol):
+    """A store that keeps usage counts, which not every store does."""
+
+    @property
+    def usage(self) -> Usage:
+        """The usage counts."""
 
 
 @attrs.frozen(kw_only=True)

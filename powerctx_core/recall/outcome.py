@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -14,7 +14,7 @@ from powerctx_core.recall.embedding import QueryEmbeddings
 from powerctx_core.recall.fetch import Fetched, Group
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.requests import Diagnostics, PreparedContext, SelectedItem
-from powerctx_core.types import Hit, QueryTerms
+from powerctx_core.types import Hit, QueryTerms, Trimming
 
 __all__ = ["Recalled", "diagnostics", "empty_outcome", "nothing_asked", "prepared"]
 
@@ -96,20 +96,33 @@ def nothing_asked(policy: RecallPolicy) -> PreparedContext:
     )
 
 
-def prepared(found: Plan | None, recall: Recalled, renderer: str) -> PreparedContext:
-    """Return the answer of ``prepare``; without a plan the renderer of that name was late."""
+def prepared(
+    found: Plan | None,
+    recall: Recalled,
+    renderer: str,
+    *,
+    trimming: Trimming | None = None,
+    late: Sequence[str] = (),
+) -> PreparedContext:
+    """Return the answer of ``prepare``; without a plan the renderer of that name was late, too."""
+    answer = _answer(found, recall, renderer, late)
+    if trimming is None:
+        return answer
+    return attrs.evolve(answer, diagnostics=attrs.evolve(answer.diagnostics, trimming=trimming))
+
+
+def _answer(found: Plan | None, recall: Recalled, renderer: str, late: Sequence[str]) -> PreparedContext:
     text = None if found is None else found.text
     if text is not None:
         return PreparedContext(
             status="ready",
             content=text,
             content_bytes=utf8_bytes(text),
-            diagnostics=diagnostics(recall, "delivered", found),
+            diagnostics=diagnostics(recall, "delivered", found, late),
         )
-    late = []
     if found is None:
         outcome = "deadline"
-        late = [f"renderer:{renderer}"]
+        late = [*late, f"renderer:{renderer}"]
     elif found.dropped:
         outcome = "budget"
     else:

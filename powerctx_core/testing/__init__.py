@@ -40,6 +40,7 @@ from powerctx_core.testing.contracts.package import PluginContract
 from powerctx_core.testing.contracts.reference import ReferenceContract
 from powerctx_core.testing.contracts.statistics import StatisticsContract
 from powerctx_core.testing.contracts.tokens import TokenEstimatorContract
+from powerctx_core.testing.contracts.usage import UsageContract
 from powerctx_core.testing.contracts.vectors import VectorIndexContract
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "ReferenceContract",
     "StatisticsContract",
     "TokenEstimatorContract",
+    "UsageContract",
     "VectorIndexContract",
     "cannot",
     "not_yet",

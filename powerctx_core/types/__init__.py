@@ -48,6 +48,7 @@ from powerctx_core.types.retrieval import (
     RawCandidate,
 )
 from powerctx_core.types.section import DEFAULT_SECTIONS, SECTION_LIMIT, Section, sections_of
+from powerctx_core.types.trimming import TRIMS, ItemValue, Trimming
 
 __all__ = [
     "ABSTRACT_BYTES",
@@ -65,6 +66,7 @@ __all__ = [
     "TAG_BYTES",
     "TAG_COUNT",
     "TEXT_BYTES",
+    "TRIMS",
     "Address",
     "Admission",
     "AdmissionCounts",
@@ -75,6 +77,7 @@ __all__ = [
     "Filters",
     "Hit",
     "Item",
+    "ItemValue",
     "Key",
     "LexicalHit",
     "LexicalStatistics",
@@ -85,6 +88,7 @@ __all__ = [
     "RawCandidate",
     "Revision",
     "Section",
+    "Trimming",
     "check_family",
     "check_identifier",
     "derived_artifact_id",

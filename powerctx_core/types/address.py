@@ -98,6 +98,11 @@ class Address:
         return f"{self.stem}@{self.revision}"
 
     @property
+    def artifact(self) -> tuple[str, str, str]:
+        """Scope id, family and artifact id, which all revisions share."""
+        return self.scope_id, self.family, self.artifact_id
+
+    @property
     def stem(self) -> str:
         """The URI without its revision: it means the latest revision."""
         return f"powerctx://{_part(self.scope_id)}/{_part(self.family)}/{_part(self.artifact_id, safe='/')}"

@@ -28,7 +28,7 @@ PORTS: Mapping[str, tuple[str, ...]] = {
     "powerctx_admissions": ("AdmissionRule",),
     "powerctx_candidate_providers": ("Provider",),
     "powerctx_renderers": ("Renderer",),
-    "powerctx_stores": ("Store", "Catalogue", "Snapshot", "VectorIndex"),
+    "powerctx_stores": ("Store", "Catalogue", "Snapshot", "VectorIndex", "Usage", "CountingStore"),
     "powerctx_embedders": ("Embedder",),
     "powerctx_token_estimators": ("TokenEstimator",),
     "powerctx_sinks": ("Sink",),
@@ -88,7 +88,7 @@ def _class(port: str) -> ast.ClassDef:
 
 def _shown_class(page: Path, port: str) -> ast.ClassDef | None:
     for match in _BLOCK.finditer(_text(page)):
-        if match["info"] == "python" and f"class {port}(Protocol)" in match["body"]:
+        if match["info"] == "python" and re.search(rf"class {port}\((?:\w+, )*Protocol\)", match["body"]):
             return next(
                 each for each in ast.parse(match["body"]).body if isinstance(each, ast.ClassDef) and each.name == port
             )

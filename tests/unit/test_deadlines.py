@@ -632,6 +632,7 @@ CLOSED: dict[str, Callable[[powerctx.Context], object]] = {
     "history": lambda ctx: ctx.history("powerctx://s/memory/memory"),
     "retire": lambda ctx: ctx.retire("powerctx://s/memory/memory"),
     "purge": lambda ctx: ctx.purge("powerctx://s/memory/memory"),
+    "mark_used": lambda ctx: ctx.mark_used(["powerctx://s/memory/memory"]),
     "embed": lambda ctx: list(ctx.embed()),
     "warm": lambda ctx: ctx.warm(),
     "partitions": lambda ctx: ctx.partitions(),

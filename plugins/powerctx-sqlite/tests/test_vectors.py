@@ -377,7 +377,7 @@ def test_older_file(opened, path, monkeypatch):
         old.close()
 
     store = opened()
-    assert "0002" == store.status().facts["schema"]
+    assert schema.HEAD == store.status().facts["schema"]
     store.vectors.attach(PROFILE)
     todo = store.vectors.unembedded(50)
     assert {"second", *(f"text {n}" for n in range(10) if n != 1)} == {item.text for item in todo}

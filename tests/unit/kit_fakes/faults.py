@@ -24,6 +24,7 @@ GROUPS = (
     "vector_life",
     "embedders",
     "tokens",
+    "usage",
     "families",
     "answers",
     "packages",

@@ -17,7 +17,7 @@ from powerctx_core import StoreSpec
 from powerctx_core.config import structure
 from powerctx_core.host import Host
 from powerctx_core.memory_state import Draft, Shelf
-from powerctx_core.memory_store import MemoryCatalogue, MemorySnapshot, MemoryStore
+from powerctx_core.memory_store import MemoryCatalogue, MemorySnapshot, MemoryStore, MemoryUsage
 from powerctx_core.memory_vectors import MemoryVectors
 from powerctx_core.ports import Capability
 from powerctx_core.records import NoSettings
@@ -84,6 +84,7 @@ PARTS = {
     "snapshot": MemorySnapshot,
     "shelf": Shelf,
     "vectors": MemoryVectors,
+    "usage": MemoryUsage,
 }
 
 
@@ -115,6 +116,7 @@ def factory(changes: Mapping[str, Callable[..., Any]]) -> Callable[[str, NoSetti
         store.url = url  # type: ignore[attr-defined]  # what a fault may tell of
         store._catalogue = catalogue()
         store._vectors = types["vectors"](store._catalogue)
+        store._usage = types["usage"](store._catalogue)
         return store
 
     return opened

@@ -8,7 +8,7 @@ from powerctx_oceanbase.health import status
 from powerctx_oceanbase.location import parsed
 from powerctx_oceanbase.settings import OceanBaseSettings
 from powerctx_oceanbase.vectors import OceanBaseVectorIndex
-from powerctx_sqlalchemy import RelationalCatalogue
+from powerctx_sqlalchemy import RelationalCatalogue, RelationalUsage
 
 __all__ = ["OceanBaseStore", "open_store"]
 
@@ -20,6 +20,7 @@ class OceanBaseStore:
         self._database = database
         self._catalogue = RelationalCatalogue(database, rank_above=settings.rank_above)
         self._vectors = OceanBaseVectorIndex(database)
+        self._usage = RelationalUsage(database)
 
     @property
     def catalogue(self) -> RelationalCatalogue:
@@ -30,6 +31,11 @@ class OceanBaseStore:
     def vectors(self) -> OceanBaseVectorIndex:
         """The vector index."""
         return self._vectors
+
+    @property
+    def usage(self) -> RelationalUsage:
+        """The usage counts."""
+        return self._usage
 
     def status(self) -> StoreStatus:
         """Describe location, schema and health; never raises."""

@@ -7,6 +7,7 @@ hands a :class:`RelationalCatalogue` to its store.
 from powerctx_sqlalchemy.catalogue import RelationalCatalogue
 from powerctx_sqlalchemy.database import Database, Found, LexicalIndex, PartitionRow, Search
 from powerctx_sqlalchemy.snapshot import EmptySnapshot, RelationalSnapshot
+from powerctx_sqlalchemy.usage import RelationalUsage
 
 __all__ = [
     "Database",
@@ -16,5 +17,6 @@ __all__ = [
     "PartitionRow",
     "RelationalCatalogue",
     "RelationalSnapshot",
+    "RelationalUsage",
     "Search",
 ]

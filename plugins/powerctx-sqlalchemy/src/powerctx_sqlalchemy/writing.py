@@ -16,6 +16,7 @@ from powerctx_sqlalchemy.database import Database
 from powerctx_sqlalchemy.rows import Analysed, microseconds, threaded, values
 from powerctx_sqlalchemy.statements import Statements
 from powerctx_sqlalchemy.tables import LENGTH_BITS, SEQUENCE_BITS, analysis, length_class, revision
+from powerctx_sqlalchemy.usage_table import forget_uses
 
 __all__ = ["CHUNK", "Head", "Writer", "chunks"]
 
@@ -243,6 +244,7 @@ class Writer:
         self.remove([key for key, is_current in found if is_current])
         for piece in chunks([key for key, _ in found]):
             self._connection.execute(self._statements.delete_revisions, {"ids": json.dumps(piece)})
+        forget_uses(self._connection, self._known(artifacts))
         self._database.index.forget(self._connection)
         self.finish()
         # Not even the name of a scope stays when all that it held was purged.
@@ -253,16 +255,19 @@ class Writer:
     def _revisions(self, artifacts: Sequence[tuple[str, str, str]]) -> list[tuple[int, int]]:
         """Return (id, current) of every revision of the artifacts."""
         self.load_partitions([(scope, family) for scope, family, _ in artifacts], create=False)
-        pairs = [
+        found: list[tuple[int, int]] = []
+        for piece in chunks(self._known(artifacts)):
+            rows = self._connection.execute(self._statements.find_ids, {"asked": json.dumps(piece)})
+            found += [(key, current) for key, current in rows]
+        return found
+
+    def _known(self, artifacts: Sequence[tuple[str, str, str]]) -> list[Artifact]:
+        """Return the artifacts whose partitions are loaded, each once."""
+        return [
             (partition.id, artifact_id)
             for scope, family, artifact_id in dict.fromkeys(artifacts)
             if (partition := self._partitions.get((scope, family))) is not None
         ]
-        found: list[tuple[int, int]] = []
-        for piece in chunks(pairs):
-            rows = self._connection.execute(self._statements.find_ids, {"asked": json.dumps(piece)})
-            found += [(key, current) for key, current in rows]
-        return found
 
     def finish(self) -> None:
         """Write the counters: those of the partitions, and the one of the store that other processes look at."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from powerctx_core.errors import StoreUnavailable
 from powerctx_core.ports import StoreStatus
 from powerctx_core.types import Deadline
-from powerctx_sqlalchemy import RelationalCatalogue
+from powerctx_sqlalchemy import RelationalCatalogue, RelationalUsage
 from powerctx_sqlite.database import SqliteDatabase
 from powerctx_sqlite.health import status
 from powerctx_sqlite.location import Location, network_type, parsed
@@ -22,6 +22,7 @@ class SqliteStore:
         self._database = database
         self._catalogue = RelationalCatalogue(database, rank_above=settings.rank_above)
         self._vectors = SqliteVectorIndex(database, most_bytes=settings.vector_memory_mb << 20)
+        self._usage = RelationalUsage(database)
 
     @property
     def catalogue(self) -> RelationalCatalogue:
@@ -32,6 +33,11 @@ class SqliteStore:
     def vectors(self) -> SqliteVectorIndex:
         """The vector index."""
         return self._vectors
+
+    @property
+    def usage(self) -> RelationalUsage:
+        """The usage counts."""
+        return self._usage
 
     def status(self) -> StoreStatus:
         """Describe location, schema and health; never raises."""
