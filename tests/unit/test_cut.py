@@ -135,21 +135,21 @@ def test_graphemes(text: str, limit: int, expected: str) -> None:
 def test_local(unit: str) -> None:
     """Where a megabyte is cut, only the neighbourhood of the cut is looked at, in any script."""
     text = unit * (900_000 // len(unit))
-    started = time.perf_counter()
+    started = time.thread_time()
     for limit in range(800_000, 800_100):
         cut_to_chars(text, limit, sentences=False)
 
-    assert time.perf_counter() - started < 2.0
+    assert time.thread_time() - started < 2.0
 
 
 @pytest.mark.parametrize("unit", [".", "!?", "。", "\u0301", "🇨", "\u200d", "\u1100", "\n", '."', "\u0600"])
 def test_floods(unit: str) -> None:
     """A megabyte of one awkward character is cut in linear time."""
     text = unit * (1_000_000 // len(unit)) + "x"
-    started = time.perf_counter()
+    started = time.thread_time()
     cut = cut_to_chars(text, 999_000)
 
-    assert time.perf_counter() - started < 3.0
+    assert time.thread_time() - started < 3.0
     assert len(cut) <= 999_000
 
 
