@@ -89,8 +89,10 @@ def _described(name: str, value: Any) -> Iterator[str]:
         yield from (f"  {each.name} = {each.value!r}" for each in value)
     elif attrs.has(value):
         yield f"{name} (value)"
+        # As written: the types on the fields are replaced by the objects when values of the class are converted.
+        written = {key: text for base in reversed(value.__mro__) for key, text in inspect.get_annotations(base).items()}
         for field in attrs.fields(value):
-            yield f"  {field.name}: {_Text(field.type)} = {_default(field)}"
+            yield f"  {field.name}: {_Text(written[field.name])} = {_default(field)}"
         yield from _members(value)
     elif Protocol in value.__bases__:
         yield f"{name} (port)"
