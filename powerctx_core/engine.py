@@ -100,7 +100,7 @@ class Engine:
         policy = self._policy(request.policy)
         envelope = self._envelope(request, policy)
         if not envelope.specs:
-            return nothing_asked(policy)
+            return nothing_asked(policy, request.delivery)
         recall = self._recall(
             request,
             policy,
@@ -123,14 +123,16 @@ class Engine:
             scope_id=request.scope_id, show=request.show, titles={spec.name: spec.title for spec in envelope.specs}
         )
         candidates = _candidates(recall.hits, ranked="recall_rank" in request.show)
+        layers = {spec.name: spec.layer for spec in envelope.specs}
         trimming, late = None, []
         if request.trim == "value":
             uses = self._uses(candidates, limits.native)
             late = ["usage"] if uses is None else []
-            layers = {spec.name: spec.layer for spec in envelope.specs}
             candidates, trimming = by_value(candidates, uses or {}, layers, self.settings.trim)
-        found = self._packing.pack(request, envelope.ordered(candidates), budget, selection, limits.call)
-        return prepared(found, recall, request.renderer, trimming=trimming, late=late)
+        found = self._packing.pack(
+            request, envelope.ordered(candidates), budget, selection=selection, layers=layers, deadline=limits.call
+        )
+        return prepared(found, recall, request, trimming=trimming, late=late)
 
     def _uses(self, candidates: Sequence[Candidate], deadline: Deadline) -> Mapping[tuple[str, str, str], int] | None:
         """Return how often each candidate was used, or ``None`` when that is not known in time."""

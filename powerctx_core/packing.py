@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from functools import partial
 from math import isfinite
@@ -10,6 +10,7 @@ from math import isfinite
 import attrs
 
 from powerctx_core.assemble.budget import Budget, meters
+from powerctx_core.assemble.delivery import plan_split
 from powerctx_core.assemble.fit import Plan, plan
 from powerctx_core.config import Settings
 from powerctx_core.errors import PlanInvariantError, PluginError, cause
@@ -17,7 +18,7 @@ from powerctx_core.host import Host
 from powerctx_core.ports import Selection, TokenEstimator
 from powerctx_core.requests import PrepareRequest
 from powerctx_core.secrecy import secrets
-from powerctx_core.types import Candidate, Deadline
+from powerctx_core.types import NOTHING_TO_READ, Candidate, Deadline
 from powerctx_core.workers import Lanes
 
 __all__ = ["Packing"]
@@ -39,7 +40,9 @@ class Packing:
         request: PrepareRequest,
         candidates: Sequence[Candidate],
         budget: Budget,
+        *,
         selection: Selection,
+        layers: Mapping[str, str],
         deadline: Deadline,
     ) -> Plan | None:
         """Return the plan, or ``None`` when the renderer does not get ready by *deadline*.
@@ -51,8 +54,10 @@ class Packing:
             PluginError: the token estimator failed.
         """
         if not candidates:
-            return Plan(text=None, entries=(), omitted={})
-        job = partial(self._plan, request, candidates, budget, selection)
+            return Plan(
+                text=None, entries=(), omitted={}, tools=NOTHING_TO_READ if request.delivery == "split" else None
+            )
+        job = partial(self._plan, request, candidates, budget, selection, layers)
         if deadline.at is None or self._own_parts(request):
             return job()
         lane = f"renderer:{request.renderer}"
@@ -68,17 +73,34 @@ class Packing:
         """Tell whether renderer and estimator are core's, which do not hang."""
         estimator = self.settings.tokens.estimator
         return self.host.own("powerctx_renderers", request.renderer) and (
-            request.max_tokens is None or self.host.own("powerctx_token_estimators", estimator)
+            not _counts_tokens(request) or self.host.own("powerctx_token_estimators", estimator)
         )
 
     def _plan(
-        self, request: PrepareRequest, candidates: Sequence[Candidate], budget: Budget, selection: Selection
+        self,
+        request: PrepareRequest,
+        candidates: Sequence[Candidate],
+        budget: Budget,
+        selection: Selection,
+        layers: Mapping[str, str],
     ) -> Plan:
         name = request.renderer
         renderer = self.host.part("powerctx_renderers", name)
-        estimator = None if request.max_tokens is None else self._estimator()
+        estimator = self._estimator() if _counts_tokens(request) else None
         try:
-            return plan(candidates, budget, meters(budget, estimator), renderer, selection)
+            found = meters(budget, estimator)
+            if request.delivery == "split":
+                own = meters(Budget(max_items=0, max_tokens=request.inject_max_tokens), estimator)
+                return plan_split(
+                    candidates,
+                    budget,
+                    meters=found,
+                    inject_meters=own,
+                    renderer=renderer,
+                    selection=selection,
+                    layers=layers,
+                )
+            return plan(candidates, budget, found, renderer, selection)
         except (_EstimatorFailed, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -93,6 +115,10 @@ class Packing:
         part = self.host.part("powerctx_token_estimators", name)
         title = f"token estimator {name!r} of {self.host.provider('powerctx_token_estimators', name)}"
         return _Estimator(title, part, secrets(self.settings, name))
+
+
+def _counts_tokens(request: PrepareRequest) -> bool:
+    return request.max_tokens is not None or request.inject_max_tokens is not None
 
 
 class _EstimatorFailed(PluginError):

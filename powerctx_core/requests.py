@@ -14,6 +14,7 @@ import attrs
 
 from powerctx_core.errors import InvalidRequest, shown
 from powerctx_core.types import (
+    DELIVERIES,
     SCOPE_ID_BYTES,
     SHORT_TEXT_BYTES,
     SHOWN,
@@ -25,6 +26,7 @@ from powerctx_core.types import (
     Filters,
     Hit,
     Section,
+    ToolList,
     Trimming,
     check_identifier,
     sections_of,
@@ -152,6 +154,9 @@ class PrepareRequest:
         max_items: 1..64 entries, 8 when absent; with sections their sum, within the setting ``assembly.max_entries``.
         trim: what decides who stays when not all fits: ``rank``, or ``value``, which weighs use, confidence, layer and
             age, too, and takes near repetitions last (settings ``trim.*``).
+        delivery: ``inject`` puts everything into the text; ``split`` puts only what is stable there (layers L2 and L3)
+            and lists the rest in ``tools``, to be read on demand.  The size budgets hold for both together.
+        inject_max_tokens: 64..32000, a further budget of the text alone, when delivery is split.
         policy: id of an installed recall policy; the setting ``recall.policy`` when absent.
         deadline_ms: 1..600000 milliseconds from the call, after which it goes on with what has arrived and names in
             ``diagnostics.late`` what has not; the setting ``recall.deadline_ms`` when absent, else as long as it takes.
@@ -176,6 +181,8 @@ class PrepareRequest:
     max_chars: int | None = None
     max_items: int | None = None
     trim: str = "rank"
+    delivery: str = "inject"
+    inject_max_tokens: int | None = None
     policy: str | None = None
     deadline_ms: int | None = None
     on_family_error: str | None = None
@@ -192,6 +199,13 @@ class PrepareRequest:
         _whole("max_chars", self.max_chars, MIN_BYTES // 4, MAX_BYTES)
         _whole("max_items", self.max_items, 1, MAX_ITEMS)
         _choice("trim", self.trim, TRIMS)
+        _choice("delivery", self.delivery, DELIVERIES)
+        _whole("inject_max_tokens", self.inject_max_tokens, MIN_TOKENS, MAX_TOKENS)
+        if self.inject_max_tokens is not None and self.delivery != "split":
+            raise InvalidRequest(
+                "inject_max_tokens needs delivery split; without it max_tokens bounds the text.",
+                field="inject_max_tokens",
+            )
         _limits(self)
         if self.max_bytes is None and self.max_tokens is None and self.max_chars is None:
             object.__setattr__(self, "max_bytes", DEFAULT_MAX_BYTES)
@@ -278,12 +292,14 @@ class SelectedItem:
 
     Attributes:
         rendered_bytes: UTF-8 bytes of its piece of the content.
-        truncated: its body was cut.
+        truncated: its body was cut; of a listed one, its abstract.
+        part: ``inject`` when it stands in the text, ``tools`` when it is listed.
     """
 
     address: Address
     rendered_bytes: int
     truncated: bool
+    part: str = "inject"
 
 
 @attrs.frozen(kw_only=True)
@@ -333,10 +349,13 @@ class Diagnostics:
 class PreparedContext:
     """The answer of ``prepare``; its serialised form has exactly the keys schema, status, content, content_bytes.
 
+    When delivery is split there are two more, inject and tools.
+
     Attributes:
         status: ``ready`` (non-blank content) or ``empty`` (content ``None``, 0 bytes).
-        content: text to give to the model, as it is.
+        content: text to give to the model, as it is; the stable part when delivery is split.
         content_bytes: its exact UTF-8 length.
+        tools: what the agent can read on demand; ``None`` unless delivery is split.
     """
 
     status: str
@@ -344,6 +363,12 @@ class PreparedContext:
     content_bytes: int
     diagnostics: Diagnostics = attrs.field(repr=False)
     schema: str = PREPARED_SCHEMA
+    tools: ToolList | None = None
+
+    @property
+    def inject(self) -> str | None:
+        """The stable part when delivery is split: what *content* holds."""
+        return None if self.tools is None else self.content
 
     @property
     def selected(self) -> tuple[Address, ...]:

@@ -14,7 +14,7 @@ from powerctx_core.assemble.budget import Budget, Meter
 from powerctx_core.assemble.part import SIZE_REASONS, Entry, Part, rooms
 from powerctx_core.errors import PlanInvariantError
 from powerctx_core.ports import Renderer, Selection
-from powerctx_core.types import Address, Candidate
+from powerctx_core.types import Address, Candidate, ToolList
 
 __all__ = ["Plan", "check_pieces", "fill", "plan"]
 
@@ -26,7 +26,8 @@ class Plan:
     Attributes:
         text: the final text, or ``None`` without entries.
         omitted: reason -> number of candidates.
-        frame_over: units of the budgets that the text around the entries exceeds alone, so that nothing is delivered.
+        frame_over: units of the budgets that the text around the entries exceeds alone, so that it has none.
+        tools: what is listed to be read instead, when delivery is split; its entries are *listed*.
         fits: tells whether a further candidate would fit what is left, in its smallest form.
     """
 
@@ -34,6 +35,8 @@ class Plan:
     entries: tuple[Entry, ...]
     omitted: Mapping[str, int]
     frame_over: tuple[str, ...] = ()
+    tools: ToolList | None = None
+    listed: tuple[Entry, ...] = ()
     fits: Callable[[Candidate], bool] = attrs.field(default=lambda _: False, eq=False, repr=False)
 
     @property

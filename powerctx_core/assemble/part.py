@@ -81,11 +81,12 @@ class Part:
 
     def over(self) -> tuple[str, ...]:
         """Return the units of the budgets that the frame alone exceeds."""
-        return tuple(
+        units = [
             room.meter.unit
             for room in self.rooms
             if room.meter.cost(self.opening) + room.meter.cost(self.closing) > room.meter.limit
-        )
+        ]
+        return tuple(dict.fromkeys(units))
 
     def take(self, candidate: Candidate) -> str | None:
         """Take *candidate* whole or cut, or return why it cannot be taken."""

@@ -8,6 +8,7 @@ from math import log1p
 
 import attrs
 
+from powerctx_core.assemble.layers import layer_of
 from powerctx_core.assemble.redundancy import redundant
 from powerctx_core.settings import TrimSettings
 from powerctx_core.types import LAYERS, Candidate, ItemValue, Trimming
@@ -66,7 +67,7 @@ def _values(
         address = candidate.address
         raw = candidate.hit.candidate if candidate.hit is not None else None
         confidence = None if raw is None else raw.confidence
-        layer = (None if raw is None else raw.layer) or layers.get(address.family, LAYERS[0])
+        layer = layer_of(candidate, layers)
         count = uses.get((address.scope_id, address.family, address.artifact_id), 0)
         value = ItemValue(
             address=address,

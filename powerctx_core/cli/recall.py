@@ -62,6 +62,12 @@ _on_family_error = click.option(
     "`default` for the setting assembly.sections, `none` for nothing at all.",
 )
 @click.option("--show", metavar="A,B", help="What to show of each entry: confidence, recall_rank (with --sections).")
+@click.option(
+    "--delivery",
+    metavar="WHAT",
+    help="inject (when absent): everything in the text; split: what is stable, and with --json the rest as a tool.",
+)
+@click.option("--inject-max-tokens", metavar="N", type=int, help="64..32000 tokens of the text, with --delivery split.")
 @click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value (settings trim.*).")
 @_deadline
 @_on_family_error
@@ -100,19 +106,22 @@ def prepare(
             output.emit_json(wire.to_json(prepared))
             output.notes(_missing(prepared.diagnostics))
             return
-        if prepared.content is None:
+        tools = prepared.tools.items if prepared.tools is not None else ()
+        if prepared.content is None and not tools:
             if request.sections == ():
                 output.note("empty (no_content): no section was asked for; name one with --sections.")
             else:
                 output.note(advice(ctx, prepared.diagnostics, request.scope_id, request.references))
             return
-    output.text(prepared.content)
+    if prepared.content is not None:
+        output.text(prepared.content)
     diagnostics = prepared.diagnostics
     budget = f" of {request.max_bytes}" if request.max_bytes is not None else ""
-    cut = sum(item.truncated for item in diagnostics.items)
+    cut = sum(item.truncated for item in diagnostics.items if item.part == "inject")
     line = [
         diagnostics.outcome,
-        output.pieces(len(diagnostics.items), "item") + (f" ({cut} cut)" if cut else ""),
+        output.pieces(len(diagnostics.items) - len(tools), "item") + (f" ({cut} cut)" if cut else ""),
+        *([f"{output.pieces(len(tools), 'item')} to read by a tool (--json shows it)"] if tools else []),
         f"{prepared.content_bytes}{budget} bytes",
         _modes(diagnostics),
     ]

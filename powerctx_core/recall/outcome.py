@@ -9,12 +9,13 @@ import attrs
 
 from powerctx_core.assemble.budget import utf8_bytes
 from powerctx_core.assemble.fit import Plan
+from powerctx_core.assemble.part import Entry
 from powerctx_core.recall.checks import MODES
 from powerctx_core.recall.embedding import QueryEmbeddings
 from powerctx_core.recall.fetch import Fetched, Group
 from powerctx_core.recall.policy import RecallPolicy
-from powerctx_core.requests import Diagnostics, PreparedContext, SelectedItem
-from powerctx_core.types import Hit, QueryTerms, Trimming
+from powerctx_core.requests import Diagnostics, PreparedContext, PrepareRequest, SelectedItem
+from powerctx_core.types import NOTHING_TO_READ, Hit, QueryTerms, Trimming
 
 __all__ = ["Recalled", "diagnostics", "empty_outcome", "nothing_asked", "prepared"]
 
@@ -57,16 +58,25 @@ def _modes(fetched: Fetched) -> Mapping[str, str]:
     }
 
 
+def _selected(entries: Iterable[Entry], part: str) -> tuple[SelectedItem, ...]:
+    return tuple(
+        SelectedItem(
+            address=entry.candidate.address,
+            rendered_bytes=utf8_bytes(entry.piece),
+            truncated=entry.cut,
+            part=part,
+        )
+        for entry in entries
+    )
+
+
 def diagnostics(recall: Recalled, outcome: str, found: Plan | None = None, late: Iterable[str] = ()) -> Diagnostics:
     """Return what is told of the call; *late* is what else was not ready in time."""
     fetched = recall.fetched
     late = tuple(sorted({*fetched.late, *late}))
     items: tuple[SelectedItem, ...] = ()
     if found is not None:
-        items = tuple(
-            SelectedItem(address=entry.candidate.address, rendered_bytes=utf8_bytes(entry.piece), truncated=entry.cut)
-            for entry in found.entries
-        )
+        items = (*_selected(found.entries, "inject"), *_selected(found.listed, "tools"))
     return Diagnostics(
         outcome=outcome,
         request_id=uuid.uuid4().hex,
@@ -86,32 +96,35 @@ def diagnostics(recall: Recalled, outcome: str, found: Plan | None = None, late:
     )
 
 
-def nothing_asked(policy: RecallPolicy) -> PreparedContext:
+def nothing_asked(policy: RecallPolicy, delivery: str) -> PreparedContext:
     """Return the answer of ``prepare`` to a request for no section at all."""
     return PreparedContext(
         status="empty",
         content=None,
         content_bytes=0,
         diagnostics=Diagnostics(outcome="no_content", request_id=uuid.uuid4().hex, policy=policy.policy_id),
+        tools=NOTHING_TO_READ if delivery == "split" else None,
     )
 
 
 def prepared(
     found: Plan | None,
     recall: Recalled,
-    renderer: str,
+    request: PrepareRequest,
     *,
     trimming: Trimming | None = None,
     late: Sequence[str] = (),
 ) -> PreparedContext:
-    """Return the answer of ``prepare``; without a plan the renderer of that name was late, too."""
-    answer = _answer(found, recall, renderer, late)
+    """Return the answer of ``prepare``; without a plan its renderer was late, too."""
+    answer = _answer(found, recall, request, late)
     if trimming is None:
         return answer
     return attrs.evolve(answer, diagnostics=attrs.evolve(answer.diagnostics, trimming=trimming))
 
 
-def _answer(found: Plan | None, recall: Recalled, renderer: str, late: Sequence[str]) -> PreparedContext:
+def _answer(found: Plan | None, recall: Recalled, request: PrepareRequest, late: Sequence[str]) -> PreparedContext:
+    nothing = NOTHING_TO_READ if request.delivery == "split" else None
+    tools = nothing if found is None else found.tools
     text = None if found is None else found.text
     if text is not None:
         return PreparedContext(
@@ -119,14 +132,21 @@ def _answer(found: Plan | None, recall: Recalled, renderer: str, late: Sequence[
             content=text,
             content_bytes=utf8_bytes(text),
             diagnostics=diagnostics(recall, "delivered", found, late),
+            tools=tools,
         )
     if found is None:
         outcome = "deadline"
-        late = [*late, f"renderer:{renderer}"]
-    elif found.dropped:
+        late = [*late, f"renderer:{request.renderer}"]
+    elif found.listed:
+        outcome = "delivered"
+    elif found.dropped or "toolized" in found.omitted:
         outcome = "budget"
     else:
         outcome = empty_outcome(recall)
     return PreparedContext(
-        status="empty", content=None, content_bytes=0, diagnostics=diagnostics(recall, outcome, found, late)
+        status="empty",
+        content=None,
+        content_bytes=0,
+        diagnostics=diagnostics(recall, outcome, found, late),
+        tools=tools,
     )

@@ -48,16 +48,19 @@ from powerctx_core.types.retrieval import (
     RawCandidate,
 )
 from powerctx_core.types.section import DEFAULT_SECTIONS, SECTION_LIMIT, Section, sections_of
+from powerctx_core.types.tools import DELIVERIES, NOTHING_TO_READ, TOOL_NAME, Readable, ToolList
 from powerctx_core.types.trimming import TRIMS, ItemValue, Trimming
 
 __all__ = [
     "ABSTRACT_BYTES",
     "ARTIFACT_ID_BYTES",
     "DEFAULT_SECTIONS",
+    "DELIVERIES",
     "HEAD_BYTES",
     "KINDS",
     "LAYERS",
     "META_DEPTH",
+    "NOTHING_TO_READ",
     "QUERY_TERMS",
     "SCOPE_ID_BYTES",
     "SECTION_LIMIT",
@@ -66,6 +69,7 @@ __all__ = [
     "TAG_BYTES",
     "TAG_COUNT",
     "TEXT_BYTES",
+    "TOOL_NAME",
     "TRIMS",
     "Address",
     "Admission",
@@ -86,8 +90,10 @@ __all__ = [
     "PutResult",
     "QueryTerms",
     "RawCandidate",
+    "Readable",
     "Revision",
     "Section",
+    "ToolList",
     "Trimming",
     "check_family",
     "check_identifier",

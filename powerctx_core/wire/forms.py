@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from powerctx_core.requests import Found, PreparedContext
-from powerctx_core.types import Hit, Item, PutResult, Revision
+from powerctx_core.types import Hit, Item, PutResult, Revision, ToolList
 
 __all__ = ["canonical", "to_json"]
 
@@ -40,12 +40,18 @@ def _form_names() -> str:
 
 
 def _prepared(value: PreparedContext) -> dict[str, Any]:
-    return {
+    form = {
         "schema": value.schema,
         "status": value.status,
         "content": value.content,
         "content_bytes": value.content_bytes,
     }
+    return form if value.tools is None else {**form, "inject": value.inject, "tools": _tools(value.tools)}
+
+
+def _tools(value: ToolList) -> dict[str, Any]:
+    items = [{"uri": each.address.uri, "abstract": each.abstract} for each in value.items]
+    return {"items": items, "mcp": value.mcp(), "openai": value.openai()}
 
 
 def _found(value: Found) -> dict[str, Any]:

@@ -277,6 +277,20 @@ def test_prepare_sections() -> None:
     assert "empty (no_content): no section was asked for; name one with --sections.\n" == nothing.stderr
 
 
+def test_prepare_split() -> None:
+    """--delivery split prints the stable part, says how many items a tool can read, and gives the tool with --json."""
+    stored("We chose SQLite because it is a file.")
+    command = ("prepare", "Why SQLite?", "--scope", SCOPE, "--store", STORE, "--delivery", "split")
+
+    shown, response = run(*command), json.loads(run(*command, "--json").stdout)
+
+    assert ("", 0) == (shown.stdout, shown.exit_code)
+    assert shown.stderr.startswith("delivered · 0 items · 1 item to read by a tool (--json shows it) · 0 of 8000 bytes")
+    assert {"schema", "status", "content", "content_bytes", "inject", "tools"} == response.keys()
+    assert "We chose SQLite because it is a file." == response["tools"]["items"][0]["abstract"]
+    failed(run(*command[:-2], "--inject-max-tokens", "100"), 2, "needs delivery split")
+
+
 def test_prepare_json() -> None:
     """With --json standard output is exactly the response object."""
     stored("We chose SQLite because it is a file.")

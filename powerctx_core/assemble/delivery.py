@@ -1,0 +1,92 @@
+"""Delivery in two parts: what is stable goes into the text, the rest is listed for the agent to read.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from powerctx_core.assemble.budget import Budget, Meter, utf8_bytes
+from powerctx_core.assemble.fit import Plan, check_pieces, fill
+from powerctx_core.assemble.layers import STABLE, layer_of
+from powerctx_core.assemble.part import Part, rooms
+from powerctx_core.ports import Renderer, Selection
+from powerctx_core.render.tool_lines import ToolLines
+from powerctx_core.text.cut import derived_abstract
+from powerctx_core.types import Candidate, Readable, ToolList
+
+__all__ = ["plan_split"]
+
+_LINE_BYTES = 200
+"""Longest abstract in a list of tools, UTF-8 bytes."""
+
+
+def plan_split(
+    candidates: Sequence[Candidate],
+    budget: Budget,
+    *,
+    meters: Sequence[Meter],
+    inject_meters: Sequence[Meter],
+    renderer: Renderer,
+    selection: Selection,
+    layers: Mapping[str, str],
+) -> Plan:
+    """Choose entries for both parts, in the order given; each takes from what the ones before it left.
+
+    Args:
+        candidates: best first.
+        budget: limits on the number of entries, over both parts.
+        meters: budgets that text and list share.
+        inject_meters: budgets of the text alone.
+        renderer: of the text.
+        selection: what it may know.
+        layers: family -> layer of its items that declare none.
+
+    Raises:
+        PlanInvariantError: the renderer breaks its promises.
+    """
+    shared = rooms(meters)
+    text = Part(renderer, selection, [*shared, *rooms(inject_meters)], budget.item_bytes)
+    listed = Part(ToolLines(), selection, shared, _LINE_BYTES)
+    over = text.over()
+
+    def take(candidate: Candidate) -> str | None:
+        if layer_of(candidate, layers) in STABLE:
+            return text.take(candidate)
+        return None if listed.take(_line(candidate)) is None else "toolized"
+
+    omitted = fill(candidates, budget, take)
+    check_pieces(text)
+    whole = (text.text or "") + (listed.text or "")
+    for meter in meters:
+        meter.check(whole)
+    for meter in inject_meters:
+        meter.check(text.text or "")
+    tools = ToolList(
+        items=tuple(
+            Readable(address=entry.candidate.address, abstract=_shown(entry.piece, entry.candidate))
+            for entry in listed.entries
+        ),
+        description=listed.text or "",
+    )
+    return Plan(
+        text=text.text,
+        entries=tuple(text.entries),
+        omitted=omitted,
+        frame_over=over,
+        tools=tools,
+        listed=tuple(listed.entries),
+    )
+
+
+def _line(candidate: Candidate) -> Candidate:
+    """Return the candidate with one line about it in place of its text."""
+    raw = candidate.hit.candidate if candidate.hit is not None else None
+    abstract = (raw.abstract if raw is not None else None) or derived_abstract(candidate.text)
+    line = " ".join(abstract.split())
+    return attrs.evolve(candidate, text=line, body_bytes=utf8_bytes(line))
+
+
+def _shown(piece: str, candidate: Candidate) -> str:
+    """Return the abstract as the line shows it."""
+    return piece.removeprefix(f"- {candidate.address.uri}: ").removesuffix("\n")
