@@ -34,6 +34,7 @@ from powerctx_core.recall.fetch import Fetch, Fetched, Limits, RuleFailed, Sourc
 from powerctx_core.recall.fusion import deal, interleave, merge
 from powerctx_core.recall.outcome import Recalled, diagnostics, empty_outcome, nothing_asked, prepared
 from powerctx_core.recall.policy import RecallPolicy, policy_named
+from powerctx_core.recall.uses import uses_of
 from powerctx_core.records import FamilySpec, RendererSpec
 from powerctx_core.requests import (
     DEFAULT_MAX_ITEMS,
@@ -126,7 +127,7 @@ class Engine:
         layers = {spec.name: spec.layer for spec in envelope.specs}
         trimming, late = None, []
         if request.trim == "value":
-            uses = self._uses(candidates, limits.native)
+            uses = self._uses(candidates, limits)
             late = ["usage"] if uses is None else []
             candidates, trimming = by_value(candidates, uses or {}, layers, self.settings.trim)
         found = self._packing.pack(
@@ -134,19 +135,12 @@ class Engine:
         )
         return prepared(found, recall, request, trimming=trimming, late=late)
 
-    def _uses(self, candidates: Sequence[Candidate], deadline: Deadline) -> Mapping[tuple[str, str, str], int] | None:
+    def _uses(self, candidates: Sequence[Candidate], limits: Limits) -> Mapping[tuple[str, str, str], int] | None:
         """Return how often each candidate was used, or ``None`` when that is not known in time."""
-        usage = self.store.usage if isinstance(self.store, CountingStore) else None
-        if usage is None or not candidates:
+        if not isinstance(self.store, CountingStore) or not candidates:
             return {}
-        if deadline.passed:
-            return None
-        try:
-            return usage.counts([each.address.artifact for each in candidates], deadline)
-        except StoreError:
-            if deadline.passed:
-                return None
-            raise
+        artifacts = [candidate.address.artifact for candidate in candidates]
+        return uses_of(self.store.usage, artifacts, limits, self.lanes, secrets(self.settings))
 
     def find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
         """Return related items, best first, without bodies.

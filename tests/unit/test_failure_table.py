@@ -298,6 +298,7 @@ ROWS = {
     "a part cannot be made: its factory raises, or is not there": "test_a_part_that_cannot_be_made",
     "the chosen store does not open": "tests/bad_plugins/test_bad_plugins.py::test_store_that_does_not_open",
     "the store fails while it is read": "test_the_store_fails_while_it_is_read",
+    "the store cannot tell how often items were used": "tests/unit/test_trim.py::test_counts_that_are_late_are_named",
     "the embedder fails, or takes longer than": "test_the_embedder_fails",
     "a family raises, also `SystemExit`": "test_a_family_raises",
     "a family breaks its contract: another scope, more members": "test_a_family_breaks_its_contract",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import attrs
 import pytest
 
 import powerctx_core as powerctx
-from powerctx_core import FamilySpec, InvalidRequest, Item, StoreSpec, hookimpl
+from powerctx_core import Deadline, FamilySpec, InvalidRequest, Item, StoreSpec, hookimpl
 from powerctx_core.assemble.redundancy import redundant
 from powerctx_core.assemble.value import by_value
 from powerctx_core.config import structure
@@ -300,6 +302,78 @@ def test_a_store_without_counts() -> None:
         assert 1 == len(ctx.prepare("release", scope_id="s", trim="value").selected)
         with pytest.raises(powerctx.CapabilityError, match="mark_used needs a store that keeps usage counts"):
             ctx.mark_used("powerctx://s/memory/a")
+
+
+class _Counts:
+    """Counts of a store of somebody else, which answers with what *answer* returns or raises."""
+
+    def __init__(self, answer: Callable[[Deadline], object]) -> None:
+        self.answer = answer
+
+    def add(self, artifacts: object) -> int:
+        return 0
+
+    def counts(self, artifacts: object, deadline: Deadline) -> object:
+        return self.answer(deadline)
+
+
+def _answering(answer: Callable[[Deadline], object]) -> powerctx.Context:
+    """Open a store in memory whose counts are *answer*'s."""
+
+    class Plugin:
+        @hookimpl
+        def powerctx_stores(self) -> Iterator[StoreSpec]:
+            yield StoreSpec(name="counting", factory=make, schemes=("counting",))
+
+    def make(url: str, settings: powerctx.NoSettings) -> MemoryStore:
+        store = MemoryStore("memory://", settings)
+        store._usage = _Counts(answer)  # type: ignore[assignment]
+        return store
+
+    ctx = powerctx.open("counting://", plugins=(), extra=[Plugin()], settings={})
+    ctx.put([Item(scope_id="s", text="release")])
+    return ctx
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_counts_that_are_late_are_named(raises: bool) -> None:
+    """A store that hangs over its counts, or stops when it is told to, does not hold the answer: ``usage`` is late."""
+    done = threading.Event()
+
+    def hang(deadline: Deadline) -> object:
+        done.wait(deadline.remaining() if raises else 10.0)
+        raise powerctx.StoreError("stopped")
+
+    with _answering(hang) as ctx:
+        began = time.monotonic()
+        prepared = ctx.prepare("release", scope_id="s", trim="value", deadline_ms=400)
+        took = time.monotonic() - began
+        done.set()
+
+    assert ("usage",) == prepared.diagnostics.late
+    assert prepared.diagnostics.partial
+    assert "delivered" == prepared.diagnostics.outcome
+    assert took < 5.0
+
+
+@pytest.mark.parametrize("deadline_ms", [None, 60_000])
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (lambda _: 1 / 0, "ZeroDivisionError"),
+        (lambda _: {("s", "memory", "a"): -3}, "a count is no whole number from 0 up"),
+        (lambda _: {("s", "memory", "a"): "many"}, "a count is no whole number from 0 up"),
+        (lambda _: None, "it returned NoneType instead of a mapping"),
+    ],
+)
+def test_counts_that_are_none_are_the_stores_fault(
+    answer: Callable[[Deadline], object], told: str, deadline_ms: int | None
+) -> None:
+    """What a store does wrong with its counts ends the call with one sentence about it; by rank it is not asked."""
+    with _answering(answer) as ctx:
+        with pytest.raises(powerctx.StoreError, match=f"could not tell how often items were used: .*{told}"):
+            ctx.prepare("release", scope_id="s", trim="value", deadline_ms=deadline_ms)
+        assert 1 == len(ctx.prepare("release", scope_id="s", deadline_ms=deadline_ms).selected)
 
 
 def test_one_more_read_and_no_write(tmp_path: Path) -> None:
