@@ -372,7 +372,7 @@ class PreparedContext:
 
     @property
     def selected(self) -> tuple[Address, ...]:
-        """Addresses in the order delivered."""
+        """Addresses in the order delivered; of a split delivery those in the text first, then those that are listed."""
         return tuple(item.address for item in self.diagnostics.items)
 
 

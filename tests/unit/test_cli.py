@@ -277,6 +277,20 @@ def test_prepare_sections() -> None:
     assert "empty (no_content): no section was asked for; name one with --sections.\n" == nothing.stderr
 
 
+def test_prepare_with_a_frame_above_the_budget() -> None:
+    """When what the renderer always writes is too long already, the line says so."""
+    scope = "资" * 80
+    result = run("ingest", "-", "--scope", scope, "--store", STORE, stdin='{"text":"needle in a haystack"}')
+    assert 0 == result.exit_code
+
+    result = run(
+        "prepare", "needle", "--scope", scope, "--store", STORE, "--renderer", "flat-xml", "--max-bytes", "512"
+    )
+
+    assert ("", 0) == (result.stdout, result.exit_code)
+    assert "empty (budget): what the renderer always writes exceeds the budget in bytes; raise it" in result.stderr
+
+
 def test_prepare_split() -> None:
     """--delivery split prints the stable part, says how many items a tool can read, and gives the tool with --json."""
     stored("We chose SQLite because it is a file.")
