@@ -5,14 +5,13 @@ One family of a call reads one snapshot: all its scopes see the same state of th
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 import attrs
 
-from powerctx_core.assemble.budget import Budget
 from powerctx_core.assemble.envelope import Envelope, by_rank, in_sections
-from powerctx_core.assemble.value import by_value
+from powerctx_core.assembly import Assembly
 from powerctx_core.config import Settings
 from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
@@ -28,12 +27,14 @@ from powerctx_core.errors import (
 )
 from powerctx_core.host import Host
 from powerctx_core.packing import Packing
-from powerctx_core.ports import CountingStore, RetrievalRequest, Selection, Store
+from powerctx_core.ports import CountingStore, RetrievalRequest, Store
 from powerctx_core.recall.embedding import QueryEmbeddings, serves
+from powerctx_core.recall.expansion import Expansion
 from powerctx_core.recall.fetch import Fetch, Fetched, Limits, RuleFailed, Source
-from powerctx_core.recall.fusion import deal, interleave, merge
+from powerctx_core.recall.fusion import deal, in_order
+from powerctx_core.recall.gate import V2, GatePolicy, gate_named
 from powerctx_core.recall.outcome import Recalled, diagnostics, empty_outcome, nothing_asked, prepared
-from powerctx_core.recall.policy import RecallPolicy, policy_named
+from powerctx_core.recall.policy import COMPATIBLE, RecallPolicy, policy_named
 from powerctx_core.recall.uses import uses_of
 from powerctx_core.records import FamilySpec, RendererSpec
 from powerctx_core.requests import (
@@ -46,7 +47,7 @@ from powerctx_core.requests import (
 from powerctx_core.secrecy import secrets
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import (
-    Candidate,
+    Address,
     Deadline,
     EmbeddingProfile,
     Filters,
@@ -98,7 +99,8 @@ class Engine:
         """
         limits = Limits.of(deadline or self.deadline(request))
         self._check_renderer(request)
-        policy = self._policy(request.policy)
+        gate = gate_named(request.gate)
+        policy = self._policy(request.policy, gate)
         envelope = self._envelope(request, policy)
         if not envelope.specs:
             return nothing_asked(policy, request.delivery)
@@ -112,34 +114,38 @@ class Engine:
             filters=Filters(),
             search_type="auto",
         )
-        budget = Budget(
-            max_items=envelope.max_items,
-            max_bytes=request.max_bytes,
-            max_chars=request.max_chars,
-            max_tokens=request.max_tokens,
-            item_bytes=self.settings.recall.item_bytes,
-            family_items=envelope.family_items,
+        assembly = Assembly(
+            packing=self._packing,
+            settings=self.settings,
+            request=request,
+            envelope=envelope,
+            uses=partial(self._uses, limits=limits),
+            expected=[hit.address for hit in recall.hits] if gate is None else recall.members,
+            deadline=limits.call,
         )
-        selection = Selection(
-            scope_id=request.scope_id, show=request.show, titles={spec.name: spec.title for spec in envelope.specs}
+        if gate is None:
+            pack = assembly(recall.hits)
+            return prepared(pack.plan, recall, request, trimming=pack.trimming, late=pack.late)
+        expansion = Expansion(
+            policy=policy,
+            gate=gate,
+            ceilings={spec.name: _ceiling(spec, policy) for spec in envelope.specs},
+            query_terms=recall.query.units or frozenset(recall.query.terms),
+            probe=assembly,
+            deadline=limits.retrieval,
+            fetched=recall.fetched,
         )
-        candidates = _candidates(recall.hits, ranked="recall_rank" in request.show)
-        layers = {spec.name: spec.layer for spec in envelope.specs}
-        trimming, late = None, []
-        if request.trim == "value":
-            uses = self._uses(candidates, limits)
-            late = ["usage"] if uses is None else []
-            candidates, trimming = by_value(candidates, uses or {}, layers, self.settings.trim)
-        found = self._packing.pack(
-            request, envelope.ordered(candidates), budget, selection=selection, layers=layers, deadline=limits.call
-        )
-        return prepared(found, recall, request, trimming=trimming, late=late)
+        expanded = expansion.run()
+        pack = expanded.probed
+        answer = prepared(pack.plan, recall, request, trimming=pack.trimming, late=pack.late)
+        counts, effort = expanded.counts or answer.diagnostics.counts, expanded.effort(gate, pack.plan)
+        return attrs.evolve(answer, diagnostics=attrs.evolve(answer.diagnostics, counts=counts, effort=effort))
 
-    def _uses(self, candidates: Sequence[Candidate], limits: Limits) -> Mapping[tuple[str, str, str], int] | None:
-        """Return how often each candidate was used, or ``None`` when that is not known in time."""
-        if not isinstance(self.store, CountingStore) or not candidates:
+    def _uses(self, addresses: Collection[Address], limits: Limits) -> Mapping[tuple[str, str, str], int] | None:
+        """Return how often each artifact was used, or ``None`` when that is not known in time."""
+        if not isinstance(self.store, CountingStore):
             return {}
-        artifacts = [candidate.address.artifact for candidate in candidates]
+        artifacts = list(dict.fromkeys(address.artifact for address in addresses))
         return uses_of(self.store.usage, artifacts, limits, self.lanes, secrets(self.settings))
 
     def find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
@@ -168,7 +174,10 @@ class Engine:
         outcome = "delivered" if hits else empty_outcome(recall)
         return Found(hits=hits, diagnostics=diagnostics(recall, outcome))
 
-    def _policy(self, name: str | None) -> RecallPolicy:
+    def _policy(self, name: str | None, gate: GatePolicy | None = None) -> RecallPolicy:
+        """Return the policy of a call; the source's gate, when no policy is named, brings the source's."""
+        if name is None and gate is V2:
+            return COMPATIBLE
         return policy_named(name or self.settings.recall.policy)
 
     def _check_renderer(self, request: PrepareRequest) -> None:
@@ -244,9 +253,7 @@ class Engine:
                 neighbours=policy.neighbour_members if policy.neighbour_weight > 0.0 else 0,
                 weights=self._weights(spec, policy, embeddings.profile, search_type),
             )
-            sources.append(
-                self._source(spec, retrieval, request.references, max(policy.ceiling or spec.ceiling, least))
-            )
+            sources.append(self._source(spec, retrieval, request.references, max(_ceiling(spec, policy), least)))
         fetched = fetch(sources, self.lanes)
         hits = _ordered(policy, sources, fetched)
         if search_type in NEEDS_VECTORS and embeddings.fallback != "none" and not embeddings.late:
@@ -338,37 +345,18 @@ class Engine:
         return weights
 
 
+def _ceiling(spec: FamilySpec, policy: RecallPolicy) -> int:
+    """Return how many candidates of a family are kept over all scopes."""
+    return policy.ceiling or spec.ceiling
+
+
 def _ordered(policy: RecallPolicy, sources: Sequence[Source], fetched: Fetched) -> list[Hit]:
     """Return the hits of all families in the policy's order, which does not depend on what arrived first."""
-    by_family = {
-        source.spec.name: deal([group.hits for group in fetched.groups[source.spec.name]], source.ceiling)
-        for source in sources
-        if source.spec.name in fetched.groups
-    }
-    if policy.interleaved:
-        return interleave(by_family)
-    return merge(group for groups in by_family.values() for group in groups)
-
-
-def _candidates(hits: Sequence[Hit], *, ranked: bool) -> list[Candidate]:
-    if not ranked:
-        return [_candidate(hit) for hit in hits]
-    ranks: Counter[str] = Counter()
-    candidates = []
-    for hit in hits:
-        ranks[hit.address.family] += 1
-        candidates.append(attrs.evolve(_candidate(hit), rank=ranks[hit.address.family]))
-    return candidates
-
-
-def _candidate(hit: Hit) -> Candidate:
-    raw = hit.candidate
-    return Candidate(
-        address=raw.address,
-        text=raw.head,
-        body_bytes=raw.body_bytes,
-        score=hit.score,
-        title=raw.title,
-        hit=hit,
-        evidence=raw.evidence,
+    return in_order(
+        policy,
+        {
+            source.spec.name: deal([group.hits for group in fetched.groups[source.spec.name]], source.ceiling)
+            for source in sources
+            if source.spec.name in fetched.groups
+        },
     )

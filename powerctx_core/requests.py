@@ -25,6 +25,7 @@ from powerctx_core.types import (
     AdmissionCounts,
     Filters,
     Hit,
+    RecallEffort,
     Section,
     ToolList,
     Trimming,
@@ -158,6 +159,8 @@ class PrepareRequest:
             and lists the rest in ``tools``, to be read on demand.  The size budgets hold for both together.
         inject_max_tokens: 64..32000, a further budget of the text alone, when delivery is split.
         policy: id of an installed recall policy; the setting ``recall.policy`` when absent.
+        gate: ``off``, or a gate policy (``v2``): judges whether what was found is enough, and admits more of it within
+            the same budgets if not.
         deadline_ms: 1..600000 milliseconds from the call, after which it goes on with what has arrived and names in
             ``diagnostics.late`` what has not; the setting ``recall.deadline_ms`` when absent, else as long as it takes.
         on_family_error: ``fail`` raises when a family fails, ``degrade`` goes on without it and names it in
@@ -184,6 +187,7 @@ class PrepareRequest:
     delivery: str = "inject"
     inject_max_tokens: int | None = None
     policy: str | None = None
+    gate: str = "off"
     deadline_ms: int | None = None
     on_family_error: str | None = None
 
@@ -194,6 +198,7 @@ class PrepareRequest:
         self._check_sections()
         _named("renderer", self.renderer)
         _named("policy", self.policy, optional=True)
+        _named("gate", self.gate)
         _whole("max_bytes", self.max_bytes, MIN_BYTES, MAX_BYTES)
         _whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
         _whole("max_chars", self.max_chars, MIN_BYTES // 4, MAX_BYTES)
@@ -324,6 +329,7 @@ class Diagnostics:
         frame_over: units of the budgets that the text around the entries (the frame, which is always included) exceeds
             alone, so that nothing can be delivered.
         trimming: what each candidate was worth, when a request is trimmed by value.
+        effort: what the gate judged and did, when it is on.
         items: every delivered entry.
     """
 
@@ -342,6 +348,7 @@ class Diagnostics:
     omitted: tuple[tuple[str, int], ...] = ()
     frame_over: tuple[str, ...] = ()
     trimming: Trimming | None = None
+    effort: RecallEffort | None = None
     items: tuple[SelectedItem, ...] = ()
 
 

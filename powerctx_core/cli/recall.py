@@ -23,7 +23,7 @@ from powerctx_core.errors import InvalidRequest
 if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.requests import Diagnostics
-    from powerctx_core.types import Hit
+    from powerctx_core.types import Hit, RecallEffort
 
 __all__ = ["advice", "find", "prepare"]
 
@@ -69,6 +69,7 @@ _on_family_error = click.option(
 )
 @click.option("--inject-max-tokens", metavar="N", type=int, help="64..32000 tokens of the text, with --delivery split.")
 @click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value (settings trim.*).")
+@click.option("--gate", metavar="NAME", help="off (when absent), or v2: judge what was found, and admit more if thin.")
 @_deadline
 @_on_family_error
 @recall_options
@@ -127,6 +128,8 @@ def prepare(
     ]
     if diagnostics.fallback != "none":
         line.append(f"words alone ({diagnostics.fallback})")
+    if diagnostics.effort is not None:
+        line.append(_gate(diagnostics.effort))
     output.note(" · ".join([*line, *_missing(diagnostics)]))
 
 
@@ -185,6 +188,12 @@ def find(
             return
     output.table(("rank>", "score>", "match>", "uri", "abstract"), map(_row, range(1, len(found.hits) + 1), found.hits))
     output.notes(_missing(found.diagnostics))
+
+
+def _gate(effort: RecallEffort) -> str:
+    """Return the words about what the gate did: the reason, and the candidates by round where there were several."""
+    rounds = " → ".join(map(str, effort.candidates_by_round))
+    return f"gate: {effort.reason}" + (f" ({rounds} candidates)" if effort.expansion_actions else "")
 
 
 def advice(

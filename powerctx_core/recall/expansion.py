@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
 
+from powerctx_core.assemble.fit import Plan
+from powerctx_core.assemble.part import SIZE_REASONS
 from powerctx_core.recall.fetch import Fetched, Group
-from powerctx_core.recall.fusion import interleave, merge
+from powerctx_core.recall.fusion import in_order
 from powerctx_core.recall.gate import Assessment, Evidence, GatePolicy, assess
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.rounds import Gathered, first_round, identity, joined, reselect
-from powerctx_core.types import AdmissionCounts, AdmissionFloor, Deadline, Hit, RawCandidate
+from powerctx_core.types import AdmissionCounts, AdmissionFloor, Deadline, Hit, RawCandidate, RecallEffort
 
-__all__ = ["ACTIONS", "Expanded", "Expansion", "Probed", "in_order"]
+__all__ = ["ACTIONS", "Expanded", "Expansion", "Probed"]
 
 ACTIONS: Final = ("admission", "policy-floor")
 """What each round after the first is called."""
@@ -28,7 +30,11 @@ _NEIGHBOUR = "neighbour"
 
 
 class Probed(Protocol):
-    """A plan of what was selected, and what it leaves."""
+    """A pack of what was selected, and what it leaves."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The pack, or ``None`` when the renderer was not ready in time."""
 
     @property
     def pressed(self) -> bool:
@@ -38,13 +44,15 @@ class Probed(Protocol):
         """Tell whether the smallest form of a further entry fits what is left."""
 
 
+_P = TypeVar("_P", bound=Probed)
+
+
 @attrs.frozen(kw_only=True)
-class Expanded:
+class Expanded(Generic[_P]):
     """What the last committed round gives.
 
     Attributes:
-        hits: in the order of delivery.
-        probed: their plan; ``None`` when it was not ready in time, or is not known because judging failed.
+        probed: its pack.
         assessment: of that round, its reason set by the loop where it ended it; ``None`` when the first one failed.
         reason: why the loop ended, one of :data:`powerctx_core.recall.gate.REASONS`.
         actions: the rounds after the first, a prefix of :data:`ACTIONS`.
@@ -55,8 +63,7 @@ class Expanded:
         partial: a round was dropped because the deadline passed.
     """
 
-    hits: Sequence[Hit]
-    probed: Probed | None
+    probed: _P
     assessment: Assessment | None
     reason: str
     actions: tuple[str, ...] = ()
@@ -66,22 +73,36 @@ class Expanded:
     bounded: bool = False
     partial: bool = False
 
-
-def in_order(policy: RecallPolicy, by_family: Mapping[str, Sequence[Sequence[Hit]]]) -> list[Hit]:
-    """Return the hits of all families in the policy's order, which does not depend on what arrived first."""
-    if policy.interleaved:
-        return interleave(by_family)
-    return merge(group for groups in by_family.values() for group in groups)
+    def effort(self, gate: GatePolicy, plan: Plan | None) -> RecallEffort:
+        """Return what is told of it."""
+        omitted = {} if plan is None else plan.omitted
+        short, unfit = (omitted.get(reason, 0) for reason in SIZE_REASONS)
+        return RecallEffort(
+            policy_id=gate.policy_id,
+            policy_digest=gate.digest,
+            sufficient=self.assessment is not None and self.assessment.sufficient,
+            reason=self.reason,
+            signals=None if self.assessment is None else self.assessment.signals,
+            rounds=1 + len(self.actions),
+            expansion_actions=self.actions,
+            candidates_by_round=self.candidates_by_round,
+            admission_by_family=self.counts,
+            truncated_items=0 if plan is None else plan.squeezed,
+            dropped_items=short + unfit,
+            dropped_below_min_bytes=short,
+            dropped_no_fitting_truncation=unfit,
+            recoverable=self.recoverable,
+            partial=self.partial,
+        )
 
 
 @attrs.frozen
-class _Round:
-    """One round: the groups at its floor, and everything gathered up to it."""
+class _Round(Generic[_P]):
+    """One round: the groups at its floor, everything gathered up to it, and the pack of what may be delivered."""
 
     groups: Mapping[str, tuple[Group, ...]]
     gathered: Mapping[str, Sequence[Gathered]]
-    hits: Sequence[Hit]
-    probed: Probed
+    probed: _P
 
 
 class _TooLateError(Exception):
@@ -89,7 +110,7 @@ class _TooLateError(Exception):
 
 
 @attrs.define(slots=False)
-class Expansion:
+class Expansion(Generic[_P]):
     """The rounds of one call.
 
     Attributes:
@@ -97,7 +118,7 @@ class Expansion:
         gate: what is enough, and how far to go.
         ceilings: family -> candidates over all its scopes.
         query_terms: the query's distinct terms, as the floor counts them.
-        probe: returns the plan of hits in the order of delivery, or ``None`` when it is not ready in time.
+        probe: returns the pack of hits in the order of delivery.
         deadline: no round begins after it, and one that is running is dropped.
         fetched: what the families gave.
     """
@@ -106,11 +127,11 @@ class Expansion:
     gate: GatePolicy
     ceilings: Mapping[str, int]
     query_terms: frozenset[str]
-    probe: Callable[[Sequence[Hit]], Probed | None]
+    probe: Callable[[Sequence[Hit]], _P]
     deadline: Deadline
     fetched: Fetched
 
-    def run(self) -> Expanded:
+    def run(self) -> Expanded[_P]:
         """Judge the first round, and expand it as long as that is allowed and may help.
 
         Raises:
@@ -121,13 +142,12 @@ class Expansion:
             family: first_round([group.hits for group in given], self.ceilings[family])
             for family, given in groups.items()
         }
-        hits = self._selected(gathered)
-        probed = self.probe(hits)
-        if probed is None:
-            return Expanded(hits=hits, probed=None, assessment=None, reason="expansion-failed", partial=True)
-        return self._loop(_Round(groups, gathered, hits, probed))
+        probed = self.probe(self._selected(gathered))
+        if probed.plan is None:
+            return Expanded(probed=probed, assessment=None, reason="expansion-failed", partial=True)
+        return self._loop(_Round(groups, gathered, probed))
 
-    def _loop(self, done: _Round) -> Expanded:
+    def _loop(self, done: _Round[_P]) -> Expanded[_P]:
         actions: list[str] = []
         by_round: list[int] = []
         assessment: Assessment | None = None
@@ -154,7 +174,6 @@ class Expansion:
         except Exception:  # noqa: BLE001 - whatever a round raises, the one before it stands
             reason = "expansion-failed"
         return Expanded(
-            hits=done.hits,
             probed=done.probed,
             assessment=assessment,
             reason=reason,
@@ -180,23 +199,22 @@ class Expansion:
     def _at(self, floor: AdmissionFloor) -> Mapping[str, tuple[Group, ...]]:
         return {family: tuple(group.at(floor) for group in groups) for family, groups in self.fetched.groups.items()}
 
-    def _exhausted(self, done: _Round, number: int) -> bool:
+    def _exhausted(self, done: _Round[_P], number: int) -> bool:
         """Tell whether all rounds have run and something is rejected still."""
         return number == len(self._floors) and any(
             group.counts.admitted < group.counts.retrieved for groups in done.groups.values() for group in groups
         )
 
-    def _further(self, done: _Round, number: int) -> _Round:
+    def _further(self, done: _Round[_P], number: int) -> _Round[_P]:
         """Return the round after *done*, which had *number* before it."""
         self._check_time()
         last = number + 1 == len(self._floors)
         groups = self._lowest if last else self._at(self._floors[number])
         gathered = joined(done.gathered, {family: [group.hits for group in given] for family, given in groups.items()})
-        hits = self._selected(gathered)
-        probed = self.probe(hits)
-        if probed is None:
+        probed = self.probe(self._selected(gathered))
+        if probed.plan is None:
             raise _TooLateError
-        return _Round(groups, gathered, hits, probed)
+        return _Round(groups, gathered, probed)
 
     def _check_time(self) -> None:
         if self.deadline.passed:
@@ -208,7 +226,7 @@ class Expansion:
             {family: reselect(family, groups, self.ceilings[family]) for family, groups in gathered.items()},
         )
 
-    def _judged(self, done: _Round, number: int) -> tuple[Assessment, bool]:
+    def _judged(self, done: _Round[_P], number: int) -> tuple[Assessment, bool]:
         """Return the verdict on a round after which *number* rounds have run, and whether the budget bounds it."""
         groups = [group for given in self.fetched.groups.values() for group in given]
         bounded = done.probed.pressed and not any(
@@ -225,7 +243,7 @@ class Expansion:
         )
         return assessment, bounded
 
-    def _rejected(self, done: _Round, number: int) -> Iterator[RawCandidate]:
+    def _rejected(self, done: _Round[_P], number: int) -> Iterator[RawCandidate]:
         """Give what a round rejects and a further one would admit."""
         if number >= len(self._floors):
             return

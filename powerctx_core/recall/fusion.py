@@ -9,7 +9,7 @@ from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.ranking import Scorer, idf
 from powerctx_core.types import QUERY_TERMS, Admission, Hit, Key, Pool, QueryTerms, RawCandidate
 
-__all__ = ["deal", "fuse", "interleave", "merge"]
+__all__ = ["deal", "fuse", "in_order", "interleave", "merge"]
 
 _RRF_K = 60
 _KNOWN_FAMILIES = ("memory", "topic-memory", "experience")
@@ -167,3 +167,10 @@ def _place(family: str) -> int:
 
 def _in_turn(lanes: Sequence[Sequence[Hit]]) -> list[Hit]:
     return [hit for row in zip_longest(*lanes) for hit in row if hit is not None]
+
+
+def in_order(policy: RecallPolicy, by_family: Mapping[str, Sequence[Sequence[Hit]]]) -> list[Hit]:
+    """Return the hits of all families in the policy's order, which does not depend on what arrived first."""
+    if policy.interleaved:
+        return interleave(by_family)
+    return merge(group for groups in by_family.values() for group in groups)

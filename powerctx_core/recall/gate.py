@@ -9,16 +9,28 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 import attrs
 
 from powerctx_core.errors import InvalidRequest
-from powerctx_core.types import AdmissionFloor
+from powerctx_core.types import AdmissionFloor, Signals
 
-__all__ = ["REASONS", "V2", "Assessment", "BudgetView", "Evidence", "GatePolicy", "Signals", "assess", "signals_of"]
+__all__ = [
+    "GATES",
+    "OFF",
+    "REASONS",
+    "V2",
+    "Assessment",
+    "Evidence",
+    "GatePolicy",
+    "assess",
+    "gate_named",
+    "signals_of",
+]
 
 REASONS: Final = (
     "no-content",
@@ -95,6 +107,23 @@ class GatePolicy:
 V2: Final = GatePolicy(policy_id="powercontext.recall-gate.v2")
 """The source system's gate, decision by decision."""
 
+OFF: Final = "off"
+GATES: Final[Mapping[str, GatePolicy]] = MappingProxyType({V2.policy_id: V2, "v2": V2})
+"""Id or alias -> gate policy."""
+
+
+def gate_named(name: str) -> GatePolicy | None:
+    """Return the gate policy of that id or alias, ``None`` for ``off``.
+
+    Raises:
+        InvalidRequest: there is none; the message lists what there is.
+    """
+    if name == OFF:
+        return None
+    if name not in GATES:
+        raise InvalidRequest(f"gate {name!r} is not installed; installed are {OFF}, {', '.join(GATES)}.", field="gate")
+    return GATES[name]
+
 
 @attrs.frozen
 class Evidence:
@@ -112,49 +141,6 @@ class Evidence:
     source: object
     relevance: float | None
     terms: frozenset[str]
-
-
-@attrs.frozen(kw_only=True)
-class BudgetView:
-    """What a budget left of a plan.
-
-    Attributes:
-        max_size: the limit, in bytes or tokens; ``None`` without one.
-        delivered_items, truncated_items, dropped_items: entries taken whole or cut, of these cut, and left out, for the
-            request's budget.
-        unused: what is left of the limit.
-        bounded: something was dropped or cut for the budget, and nothing that a lower floor would admit fits what is
-            left.
-    """
-
-    max_size: int | None
-    delivered_items: int
-    truncated_items: int
-    dropped_items: int
-    unused: float
-    bounded: bool
-
-
-@attrs.frozen(kw_only=True)
-class Signals:
-    """What a verdict was read from; spec and units of each as in the table of signals.
-
-    Attributes:
-        candidate_count: candidates so far.
-        family_count: families that have one.
-        distinct_sources: distinct identities.
-        top_relevance, mean_relevance: of the cosines of scored groups; 0 without any.
-        top_gap: how far the best cosine of a family stands above the mean of its good ones; 0 when unknown.
-        lexical_overlap: the greatest share of the query's terms that one candidate holds; 1 for a query without terms.
-    """
-
-    candidate_count: int
-    family_count: int
-    distinct_sources: int
-    top_relevance: float
-    mean_relevance: float
-    top_gap: float
-    lexical_overlap: float
 
 
 @attrs.frozen(kw_only=True)

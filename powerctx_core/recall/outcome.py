@@ -15,7 +15,7 @@ from powerctx_core.recall.embedding import QueryEmbeddings
 from powerctx_core.recall.fetch import Fetched, Group
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.requests import Diagnostics, PreparedContext, PrepareRequest, SelectedItem
-from powerctx_core.types import NOTHING_TO_READ, Hit, QueryTerms, Trimming
+from powerctx_core.types import NOTHING_TO_READ, Address, Hit, QueryTerms, Trimming
 
 __all__ = ["Recalled", "diagnostics", "empty_outcome", "nothing_asked", "prepared"]
 
@@ -29,6 +29,11 @@ class Recalled:
     fetched: Fetched
     hits: list[Hit]
     embeddings: QueryEmbeddings
+
+    @property
+    def members(self) -> list[Address]:
+        """What any round of admission could deliver: every member of every pool."""
+        return [candidate.address for group in self.groups for candidate in group.candidates.values()]
 
     @property
     def groups(self) -> list[Group]:

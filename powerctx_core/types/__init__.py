@@ -15,6 +15,7 @@ from powerctx_core.types.address import (
     parse_uri,
     utf8_size,
 )
+from powerctx_core.types.effort import RecallEffort, Signals
 from powerctx_core.types.item import (
     ABSTRACT_BYTES,
     KINDS,
@@ -91,8 +92,10 @@ __all__ = [
     "QueryTerms",
     "RawCandidate",
     "Readable",
+    "RecallEffort",
     "Revision",
     "Section",
+    "Signals",
     "ToolList",
     "Trimming",
     "check_family",

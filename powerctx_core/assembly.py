@@ -1,0 +1,140 @@
+"""From hits to a pack, for one call: candidates, their order, and the plan that holds every budget."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+
+import attrs
+
+from powerctx_core.assemble.budget import Budget
+from powerctx_core.assemble.envelope import Envelope
+from powerctx_core.assemble.fit import Plan
+from powerctx_core.assemble.value import by_value
+from powerctx_core.packing import Packing
+from powerctx_core.ports import Selection
+from powerctx_core.requests import PrepareRequest
+from powerctx_core.settings import Settings
+from powerctx_core.types import Address, Candidate, Deadline, Hit, RawCandidate, Trimming
+
+__all__ = ["Assembled", "Assembly", "Uses"]
+
+Uses = Callable[[Collection[Address]], Mapping[tuple[str, str, str], int] | None]
+"""Returns how often artifacts were used, or ``None`` when that is not known in time."""
+
+
+@attrs.frozen(kw_only=True)
+class Assembled:
+    """What was made of some hits.
+
+    Attributes:
+        plan: what is delivered; ``None`` when the renderer was not ready in time.
+        trimming: what each candidate was worth, when they are trimmed by value.
+        late: what else was not ready.
+    """
+
+    plan: Plan | None
+    trimming: Trimming | None = None
+    late: tuple[str, ...] = ()
+
+    @property
+    def pressed(self) -> bool:
+        """Something was cut or left out for a size budget of the request."""
+        return self.plan is not None and bool(self.plan.dropped or self.plan.squeezed)
+
+    def fits(self, candidate: RawCandidate) -> bool:
+        """Tell whether the smallest form of a further entry fits what is left."""
+        return self.plan is not None and self.plan.fits(_candidate(candidate))
+
+
+@attrs.define(slots=False, kw_only=True)
+class Assembly:
+    """Assembles hits of one call, any number of times; uses are asked for once.
+
+    Attributes:
+        uses: how often what may come was used; asked only when packs are trimmed by value.
+        expected: what may come in all; else what comes first.
+        deadline: the call's.
+    """
+
+    packing: Packing
+    settings: Settings
+    request: PrepareRequest
+    envelope: Envelope
+    uses: Uses
+    expected: Sequence[Address]
+    deadline: Deadline
+
+    def __call__(self, hits: Sequence[Hit]) -> Assembled:
+        """Return the pack of *hits*, which stand in the order of recall.
+
+        Raises:
+            PlanInvariantError, PluginError: as :meth:`Packing.pack`.
+            StoreError: uses cannot be read.
+        """
+        request, envelope = self.request, self.envelope
+        candidates = _candidates(hits, ranked="recall_rank" in request.show)
+        layers = {spec.name: spec.layer for spec in envelope.specs}
+        trimming: Trimming | None = None
+        late: tuple[str, ...] = ()
+        if request.trim == "value":
+            uses = self._uses if candidates else {}
+            late = ("usage",) if uses is None else ()
+            candidates, trimming = by_value(candidates, uses or {}, layers, self.settings.trim)
+        plan = self.packing.pack(
+            request,
+            envelope.ordered(candidates),
+            self._budget,
+            selection=self._selection,
+            layers=layers,
+            deadline=self.deadline,
+        )
+        return Assembled(plan=plan, trimming=trimming, late=late)
+
+    @cached_property
+    def _uses(self) -> Mapping[tuple[str, str, str], int] | None:
+        return self.uses(self.expected)
+
+    @cached_property
+    def _budget(self) -> Budget:
+        request, envelope = self.request, self.envelope
+        return Budget(
+            max_items=envelope.max_items,
+            max_bytes=request.max_bytes,
+            max_chars=request.max_chars,
+            max_tokens=request.max_tokens,
+            item_bytes=self.settings.recall.item_bytes,
+            family_items=envelope.family_items,
+        )
+
+    @cached_property
+    def _selection(self) -> Selection:
+        return Selection(
+            scope_id=self.request.scope_id,
+            show=self.request.show,
+            titles={spec.name: spec.title for spec in self.envelope.specs},
+        )
+
+
+def _candidates(hits: Sequence[Hit], *, ranked: bool) -> list[Candidate]:
+    if not ranked:
+        return [_candidate(hit.candidate, hit) for hit in hits]
+    ranks: Counter[str] = Counter()
+    candidates = []
+    for hit in hits:
+        ranks[hit.address.family] += 1
+        candidates.append(attrs.evolve(_candidate(hit.candidate, hit), rank=ranks[hit.address.family]))
+    return candidates
+
+
+def _candidate(raw: RawCandidate, hit: Hit | None = None) -> Candidate:
+    return Candidate(
+        address=raw.address,
+        text=raw.head,
+        body_bytes=raw.body_bytes,
+        score=0.0 if hit is None else hit.score,
+        title=raw.title,
+        hit=hit,
+        evidence=raw.evidence,
+    )
