@@ -17,7 +17,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from powerctx_core.testing import CatalogueContract, FamilyContract, PluginContract
+from powerctx_core.testing import CatalogueContract, FamilyContract, PluginContract, UsageContract
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "plugins"
@@ -201,10 +201,11 @@ def test_family_page_explains_every_failure() -> None:
 
 @pytest.mark.docs
 def test_store_page_explains_every_group() -> None:
-    """The page says of every module that the contract of a catalogue comes from what its failures mean."""
+    """The page says of every module that the contracts of a store come from what its failures mean."""
     text = (PAGES / "store.md").read_text(encoding="utf-8")
     start = "powerctx_core.testing.contracts."
-    modules = {base.__module__ for base in CatalogueContract.__mro__ if base.__module__.startswith(start)}
+    bases = (*CatalogueContract.__mro__, *UsageContract.__mro__)
+    modules = {base.__module__ for base in bases if base.__module__.startswith(start)}
     files = {f"{module.removeprefix(start)}.py" for module in modules} - {"catalogue.py"}
     rows = re.findall(r"^\|([^|]+)\|", text, re.MULTILINE)
     named = {file for row in rows for file in re.findall(r"`(\w+\.py)`", row)}

@@ -9,15 +9,26 @@ import pytest
 from powerctx_acme_log.settings import LogSettings
 from powerctx_acme_log.store import LogStore
 from powerctx_core import Capability, Deadline, Item, StoreUnavailable
-from powerctx_core.testing import CatalogueContract, cannot, not_yet
+from powerctx_core.testing import CatalogueContract, UsageContract, cannot, not_yet
+
+LACKS = {
+    Capability.VECTOR: not_yet("words only, so far"),
+    Capability.MULTI_PROCESS: cannot("what is read lies in the memory of one process"),
+    Capability.REMOTE: cannot("it is a file"),
+}
 
 
 class TestLogCatalogue(CatalogueContract):
-    lacks = {
-        Capability.VECTOR: not_yet("words only, so far"),
-        Capability.MULTI_PROCESS: cannot("what is read lies in the memory of one process"),
-        Capability.REMOTE: cannot("it is a file"),
-    }
+    lacks = LACKS
+
+    @pytest.fixture
+    def store_url(self, tmp_path: Path) -> str:
+        """Give the URL of a file that is not there yet."""
+        return f"acme-log:///{tmp_path}/notes.log"
+
+
+class TestLogUsage(UsageContract):
+    lacks = LACKS
 
     @pytest.fixture
     def store_url(self, tmp_path: Path) -> str:

@@ -55,6 +55,7 @@ class LogStore:
         log = Log(Path(place), sync=settings.sync)
         try:
             self.catalogue = LogCatalogue(log)
+            self.usage = LogUsage(self.catalogue)
         except BaseException:
             log.close()
             raise
@@ -80,11 +81,13 @@ class LogCatalogue:
         self._log = log
         self._lock = threading.Lock()
         self._open = True
-        self._memory = MemoryStore("memory://", NoSettings()).catalogue
+        memory = MemoryStore("memory://", NoSettings())
+        self._memory, self._usage = memory.catalogue, memory.usage
         number = 0
         for entry in log.read():
             self._memory.put([structure(Item, fields) for fields in entry.get("put", ())])
             self._memory.retire([tuple(each) for each in entry.get("retire", ())])
+            self._usage.add([tuple(each) for each in entry.get("use", ())])
             number = entry["change"]
         # A purge takes lines out of the file, so that a replay makes fewer changes than there were.
         self._earlier = number - self._counted()
@@ -123,6 +126,21 @@ class LogCatalogue:
                 entries = [_without(entry, gone) for entry in self._log.read()]
                 self._log.replace([*entries, {"change": self._next()}])
             return self._memory.purge([*gone])
+
+    def use(self, artifacts: Sequence[Artifact]) -> int:
+        """Count one more use of what is stored."""
+        with self._lock:
+            self._check_open()
+            with self._memory.snapshot(Deadline()) as snapshot:
+                stored = [each for each in artifacts if snapshot.history(*each)]
+            if stored:
+                self._append(use=stored)
+            return self._usage.add(stored)
+
+    def uses(self, artifacts: Sequence[Artifact], deadline: Deadline) -> Mapping[Artifact, int]:
+        """Return how often artifacts were used."""
+        self._check_open()
+        return self._usage.counts(artifacts, deadline)
 
     def reindex(self, *, limit: int | None = None) -> Iterable[int]:
         """Do nothing: the analysis is made at every opening."""
@@ -177,6 +195,13 @@ class LogCatalogue:
         return latest is not None and latest.item.digest == item.digest
 
 
+class LogUsage:
+    """A :class:`powerctx_core.Usage`: one line of the log for each call that counts something."""
+
+    def __init__(self, catalogue: LogCatalogue) -> None:
+        self.add, self.counts = catalogue.use, catalogue.uses
+
+
 class _Numbered:
     """A snapshot whose counter goes on from what was counted before the file was opened."""
 
@@ -203,6 +228,7 @@ def _without(entry: Mapping[str, Any], gone: Collection[Artifact]) -> dict[str, 
     if "put" in entry:
         named = [(each["scope_id"], each["family"], each["artifact_id"]) for each in entry["put"]]
         kept["put"] = [each for each, artifact in zip(entry["put"], named, strict=True) if artifact not in gone]
-    if "retire" in entry:
-        kept["retire"] = [each for each in entry["retire"] if tuple(each) not in gone]
+    for word in ("retire", "use"):
+        if word in entry:
+            kept[word] = [each for each in entry[word] if tuple(each) not in gone]
     return kept
