@@ -201,6 +201,8 @@ def _check_family(where: str, record: FamilySpec) -> None:
         value = getattr(record, field)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise Invalid(f"{where}: {field} {value!r} is not a whole number from 1 up")
+    if not isinstance(record.title, str):
+        raise Invalid(f"{where}: title {record.title!r} is not text")
     _check_section_range(where, record.section_range)
     for field, allowed in (("searched", ("current", "current+references")), ("layer", LAYERS)):
         if getattr(record, field) not in allowed:

@@ -179,6 +179,24 @@ def powerctx_renderers():
         "failed",
         "powerctx_families 'a': ceiling '9' is not a whole number from 1 up",
     ),
+    "title": (
+        "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', title=None)",
+        "failed",
+        "powerctx_families 'a': title None is not text",
+    ),
+    **{
+        f"section-range-{n}": (
+            f"@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', section_range={value})",
+            "failed",
+            f"section_range {value} is neither None nor a fewest and a most entries from 1 to 64",
+        )
+        for n, value in enumerate(["(0, 8)", "(3, 2)", "(1, 65)", "(True, 2)", "8", "(1,)", "[1, 2]"])
+    },
+    "shows": (
+        "@hookimpl\ndef powerctx_renderers(): yield RendererSpec(name='a', factory='a:B', shows=('score',))",
+        "failed",
+        "powerctx_renderers 'a': shows ('score',) is not a tuple of confidence, recall_rank",
+    ),
 }
 
 
