@@ -60,6 +60,7 @@ from powerctx_core.workers import Lanes, Workers
 __all__ = ["Engine"]
 
 NEEDS_VECTORS = frozenset({"vector", "hybrid"})
+_WITHOUT = "leave it out (families), go on without it (on_family_error degrade), or ask its author."
 
 
 @attrs.frozen(kw_only=True)
@@ -255,6 +256,7 @@ class Engine:
             )
             sources.append(self._source(spec, retrieval, request.references, max(_ceiling(spec, policy), least)))
         fetched = fetch(sources, self.lanes)
+        embeddings.settle()
         hits = _ordered(policy, sources, fetched)
         if search_type in NEEDS_VECTORS and embeddings.fallback != "none" and not embeddings.late:
             raise CapabilityError(
@@ -291,17 +293,14 @@ class Engine:
         if isinstance(error, RuleFailed):
             return self._misruled(spec, error.__cause__ or error)
         if isinstance(error, PoolInvariantError):
-            return PluginError(f"{provider}: {error}")
-        return PluginError(
-            f"family {spec.name!r} of {provider} failed: {cause(error, hidden)}; leave it out (families), go on "
-            "without it (on_family_error degrade), or ask its author."
-        )
+            return PluginError(f"{provider}: {str(error).rstrip('.')}; {_WITHOUT}")
+        return PluginError(f"family {spec.name!r} of {provider} failed: {cause(error, hidden)}; {_WITHOUT}")
 
     def _misruled(self, spec: FamilySpec, error: BaseException) -> PowerctxError:
         """Return the error to raise for what the admission rule of a family raised."""
         provider = self.host.provider("powerctx_admissions", spec.admission)
         if isinstance(error, PoolInvariantError):
-            return PluginError(f"{provider}: admission rule {spec.admission!r}: {error}")
+            return PluginError(f"{provider}: admission rule {spec.admission!r}: {str(error).rstrip('.')}; {_WITHOUT}")
         return PluginError(
             f"admission rule {spec.admission!r} of {provider} failed for the family {spec.name!r}: "
             f"{cause(error, secrets(self.settings, spec.admission))}; ask its author."

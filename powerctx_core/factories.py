@@ -80,19 +80,20 @@ class Factories:
                 slot.made = True
         return slot.value
 
-    def make(self, offer: Offer, *arguments: Any) -> Any:
+    def make(self, offer: Offer, *arguments: Any, checked: bool = False) -> Any:
         """Make the part of *offer* anew; a command is the object that its factory names.
 
         Args:
             offer: what to make.
             arguments: what the factory takes before the settings.
+            checked: the plugin is being checked, so that no error need advise it.
 
         Raises:
             ConfigError: its settings do not fit.
             PluginError: it cannot be imported or made; the message names distribution, hook, part and cause.
             PowerctxError: another error of this tree that the factory raised itself, without secrets.
         """
-        factory = self.load(offer)
+        factory = self.load(offer, checked=checked)
         if offer.hook == "powerctx_commands":
             return factory
         settings = self.read_settings(offer)
@@ -107,22 +108,13 @@ class Factories:
         except BaseException as error:
             if isinstance(error, InvalidRequest) and offer.hook == "powerctx_stores":  # the URL is the caller's
                 raise made_safe(error, hidden)  # noqa: B904 - it is the same error, most often
-            raise broken(offer, "could not be made", error, hidden) from error
+            raise broken(offer, "could not be made", error, hidden, checked=checked) from error
         with self._lock:
             if not self._closed:
                 self._made.append((offer, value))
                 return value
         self._close(offer, value)
         raise PowerctxError("This host was closed meanwhile; open a new one.")
-
-    def check(self, offer: Offer) -> None:
-        """Load the factory of *offer* and read its settings, without making it.
-
-        Raises:
-            ConfigError, PluginError: one of them fails.
-        """
-        self.load(offer, checked=True)
-        self.read_settings(offer)
 
     def load(self, offer: Offer, *, checked: bool = False) -> Any:
         """Return the factory that a record names, imported if need be.

@@ -165,7 +165,7 @@ class Host:
         part = self._part(hook, name, field)
         if hook == "powerctx_stores":
             raise CapabilityError(f"A store is opened by its URL; use open_store('{part.record.schemes[0]}://…').")
-        return self._factories.once(part, *((part.record,) if hook == "powerctx_families" else ()))
+        return self._factories.once(part, *_given(part))
 
     def store_for(self, url: str) -> StoreSpec:
         """Return the record of the store that serves *url*, by its scheme.
@@ -240,10 +240,14 @@ class Host:
                     yield f"{setting}{where} names the {noun} {name!r}, which is not installed; installed: {known}."
 
     def check(self, name: str) -> tuple[PluginStatus, ...]:
-        """Load everything of the plugin *name* (entry point or distribution): its module, every factory, all settings.
+        """Load everything of the plugin *name* (entry point or distribution), and make its parts, with their settings.
+
+        A store is made for a URL, so that of a store only factory and settings are loaded.  Blocks as long as the
+        factories do.
 
         Raises:
             CapabilityError: it is not installed or switched off.
+            ConfigError: the settings of a part do not fit.
             PluginError: something of it does not load; ``__cause__`` holds the original error with its traceback.
         """
         chosen = [each for each in self._plugins if name in (each.name, each.distribution)]
@@ -257,11 +261,12 @@ class Host:
                 )
             if isinstance(plugin, Failed):
                 who = f"{plugin.name} ({plugin.provider})" if plugin.provider else plugin.name
-                raise PluginError(f"{who} is {plugin.state}: {plugin.reason}.") from plugin.error
+                verb = "failed" if plugin.state == "failed" else f"is {plugin.state}"
+                raise PluginError(f"{who} {verb}: {plugin.reason}.") from plugin.error
             for hook, records in plugin.records.items():
                 for record in records:
                     part = Offer(hook, record, plugin)
-                    self._factories.check(part)
+                    self._check_part(part)
                     if isinstance(record, FamilySpec) and record.admission not in self.names("powerctx_admissions"):
                         known = ", ".join(self.names("powerctx_admissions"))
                         raise PluginError(
@@ -272,6 +277,13 @@ class Host:
                 if any(part.owner is plugin for part in parts):
                     raise PluginError(clash(what, parts))
         return tuple(self._status(plugin) for plugin in chosen)
+
+    def _check_part(self, part: Offer) -> None:
+        if part.hook == "powerctx_stores":
+            self._factories.load(part, checked=True)
+            self._factories.read_settings(part)
+        else:
+            self._factories.make(part, *_given(part), checked=True)
 
     def close(self) -> None:
         """Close every part and store that was made, the last first; errors are logged.  Again is allowed."""
@@ -345,6 +357,11 @@ class Host:
             reason=reason,
             hooks=MappingProxyType({hook: tuple(each.name for each in found) for hook, found in records.items()}),
         )
+
+
+def _given(part: Offer) -> tuple[Any, ...]:
+    """Return what the factory of a part that needs no URL takes before the settings."""
+    return (part.record,) if part.hook == "powerctx_families" else ()
 
 
 def _own_version() -> str:

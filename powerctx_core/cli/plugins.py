@@ -50,7 +50,10 @@ def plugins(invocation: Invocation, /) -> None:
 @common
 @click.pass_obj
 def check(invocation: Invocation, /, *, name: str) -> None:
-    """Load everything of the plugin NAME (or distribution NAME); on failure show the whole traceback and exit 1."""
+    """Load everything of the plugin NAME (or distribution NAME) and make its parts.
+
+    On failure show the whole traceback and exit 1. A store is only made for a URL: `powerctx doctor --store URL`.
+    """
     host = invocation.host()
     try:
         loaded = host.check(name)

@@ -44,6 +44,9 @@ def serves(profile: EmbeddingProfile, query: str) -> bool:
     return found <= set(profile.languages)
 
 
+_TIMED_OUT = "the embedder did not answer in time"
+
+
 class _Submit(Protocol):
     """How to run a job; see :meth:`powerctx_core.workers.Workers.submit`."""
 
@@ -113,7 +116,7 @@ class QueryEmbeddings:
             return future.result(self._wait.remaining())
         except (FutureTimeout, TimeoutError, CancelledError):
             future.cancel()
-            self._fail("inference_timeout", "the embedder did not answer in time")
+            self._fail("inference_timeout", _TIMED_OUT)
         except KeyboardInterrupt:
             raise
         except SystemExit:
@@ -121,6 +124,13 @@ class QueryEmbeddings:
         except BaseException as error:  # noqa: BLE001 - whatever a model does, words still find
             self._fail("inference_unavailable", cause(error))
         return None
+
+    def settle(self) -> None:
+        """Note that a vector which is still awaited has not come when its time is over: nobody may have done so."""
+        with self._lock:
+            waiting = any(not future.done() for future in self._pending.values())
+        if waiting and self._wait.passed:
+            self._fail("inference_timeout", _TIMED_OUT)
 
     def unavailable(self, reason: str) -> None:
         """Note that there are no vectors in this call, and why."""

@@ -158,6 +158,7 @@ def test_a_family_that_breaks_its_contract(bad: Any, body: str, says: str) -> No
 def test_a_family_that_hangs(bad: Any, body: str) -> None:
     """It is late, call after call, is asked once, and never turns into an error of a later call."""
     with bad(body) as context:
+        context.warm()
         for _ in range(3):
             prepared = assert_good_works(context, deadline_ms=5000 if "pass" in body else 700)
             assert (("bad",), ()) == (prepared.diagnostics.late, prepared.diagnostics.failed)

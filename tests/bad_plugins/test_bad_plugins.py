@@ -241,7 +241,7 @@ def test_check_shows_the_original_error(site, name):
     source, _, reason = BROKEN[name]
     site.install(name, USES + source)
 
-    with pytest.raises(PluginError, match=f"{name} \\(acme-{name} 1.0\\) is failed") as caught:
+    with pytest.raises(PluginError, match=f"{name} \\(acme-{name} 1.0\\) failed: ") as caught:
         Host.compose().check(name)
 
     cause = caught.value.__cause__
@@ -417,6 +417,27 @@ def test_factory_that_cannot_be_imported(site, factory, cause):
     assert str(checked.value).endswith(f"{cause}; upgrade or uninstall acme-hollow.")
     assert checked.value.__cause__ is not None
     assert_good_works(host)
+
+
+def test_factory_that_raises(site):
+    """What advises to check a plugin is found by checking it: the part is made, and its own error shown."""
+    site.install(
+        "picky",
+        "def make(settings): raise ValueError('no licence for db://me:hunter2@host')\n"
+        f"{RENDERER} yield RendererSpec(name='picky', factory='picky_plugin:make')",
+    )
+
+    host = Host.compose()
+    with pytest.raises(PluginError, match=r"could not be made: ValueError: no licence .*run `powerctx check picky`"):
+        host.part("powerctx_renderers", "picky")
+    with pytest.raises(PluginError, match=r"could not be made: ValueError: no .*; upgrade or uninstall") as caught:
+        host.check("picky")
+    ended = site.run("from powerctx_core.cli.program import program; program(['check', 'picky'])")
+
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert 1 == ended.returncode
+    assert "in make" in ended.stderr
+    assert "hunter2" not in ended.stderr
 
 
 STORE = """

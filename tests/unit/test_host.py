@@ -544,7 +544,7 @@ def test_check_of_unknown_plugin():
     """Checking what is not installed lists what is."""
     with pytest.raises(CapabilityError, match=r"No plugin 'nope' is installed; installed: core"):
         Host.compose(allow=[]).check("nope")
-    with pytest.raises(PluginError, match=r"^nope is failed: named in POWERCTX_PLUGINS but not installed"):
+    with pytest.raises(PluginError, match=r"^nope failed: named in POWERCTX_PLUGINS but not installed"):
         Host.compose(allow=["nope"]).check("nope")
 
 

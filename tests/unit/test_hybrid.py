@@ -104,6 +104,8 @@ _ITEMS = [
 
 def _open(embedder: object, url: str = "memory://", **settings: Any) -> powerctx.Context:
     plugins = [] if url.startswith("memory") else ["sqlite"]
+    # Only a test of the limit meets it, however busy the machine is.
+    settings["retrieval"] = {"embedding_timeout_s": 60.0, **settings.get("retrieval", {})}
     return powerctx.open(url, settings=settings, plugins=plugins, extra=[_plugin(embedder)], embedder="topics")
 
 
