@@ -251,6 +251,18 @@ def test_rebuild(store, opened, ask):
     assert keys[7] == nearest(using)[0] == nearest(store)[0]
 
 
+def test_engine_counts_again(store, ask):
+    """The engine ranks by the number of rows that it counted last: it counts again when there are far more."""
+    for first in (0, 600):
+        store.catalogue.put([ask.item(f"apple {n}", f"a{n}") for n in range(first, 600 + 2 * first)])
+    with store._database.connected() as connection:
+        told = connection.exec_driver_sql(
+            "SELECT table_rows FROM information_schema.tables "
+            "WHERE table_schema = database() AND table_name = 'lexical'"
+        )
+        assert 1800 == told.scalar_one()
+
+
 @pytest.mark.parametrize("buckets", [4])
 def test_buckets(opened, ask, buckets):
     """A store of several parts does the same."""

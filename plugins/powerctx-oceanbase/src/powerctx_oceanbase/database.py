@@ -284,6 +284,9 @@ class OceanBaseDatabase(Database):
             except BaseException:
                 self._undo(connection)
                 raise
+            # What was written is kept, whatever comes of this.
+            with suppress(*self.errors):
+                self._index.settle(connection)
 
     def _begin(self, connection: sa.Connection) -> None:
         """Take the writers' lock; afterwards every statement sees what is committed."""

@@ -32,6 +32,13 @@ _COMMON = 4096
 _SURPLUS = 4.0
 """The engine ranks by the number and the mean length of all rows of the table, and by a mean of 10 words before it has
 counted; among so many more rows than are wanted core's best 64 are found whatever mean it takes."""
+_CHECKED, _DRIFT = 500, 1.25
+"""After so many new rows, and after the first of a process, the number that the engine has counted is looked at; it may
+differ by this factor."""
+_COUNTS = (
+    "SELECT (SELECT table_rows FROM information_schema.tables "
+    "WHERE table_schema = database() AND table_name = 'lexical'), (SELECT sum(item_count) FROM `partition`)"
+)
 _OFTEN = 15
 """More occurrences change no rank."""
 _CODES = 1000
@@ -63,12 +70,14 @@ class TermsIndex(LexicalIndex):
 
     def __init__(self) -> None:
         self._outnumbered: set[int] = set()
+        self._unchecked = _CHECKED
 
     def create(self, connection: sa.Connection) -> None:
         """Do nothing: it is made with its table."""
 
     def add(self, connection: sa.Connection, rows: Sequence[tuple[int, str, str | None]]) -> None:
         """Index (id, terms, repeats), and count their terms."""
+        self._unchecked += len(rows)
         connection.exec_driver_sql(_INDEX, [(key, _words(terms, repeats)) for key, terms, repeats in rows])
         counted = _counted((key, terms) for key, terms, _ in rows)
         if not counted:
@@ -90,6 +99,18 @@ class TermsIndex(LexicalIndex):
                     term_count.c.partition_id == partition, term_count.c.code.in_(codes), term_count.c.item_count <= 0
                 )
             )
+
+    def settle(self, connection: sa.Connection) -> None:
+        """Have the engine count its rows anew when they have become far more or fewer; commits.
+
+        It ranks by the number that it counted last, which may be years ago.
+        """
+        if self._unchecked < _CHECKED:
+            return
+        self._unchecked = 0
+        counted, items = (int(number or 0) for number in connection.exec_driver_sql(_COUNTS).one())
+        if items >= _CHECKED and not items / _DRIFT <= counted <= items * _DRIFT:
+            connection.exec_driver_sql("ANALYZE TABLE lexical")
 
     def clear(self, connection: sa.Connection) -> None:
         """Empty the index, and forget all counts."""
