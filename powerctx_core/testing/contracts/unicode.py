@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
 
+from powerctx_core.ports import FetchRequest
+from powerctx_core.testing.contract import agree
 from powerctx_core.testing.contracts.store import StoreContract
 from powerctx_core.testing.database import Database
 from powerctx_core.text.cut import derived_abstract
-from powerctx_core.types import ABSTRACT_BYTES, HEAD_BYTES, META_DEPTH, SHORT_TEXT_BYTES, TEXT_BYTES
+from powerctx_core.types import ABSTRACT_BYTES, HEAD_BYTES, META_DEPTH, SHORT_TEXT_BYTES, TEXT_BYTES, Item
 
 __all__ = ["UnicodeContract"]
 
@@ -50,19 +53,29 @@ FIELDS = st.fixed_dictionaries(
     },
 )
 
+TEXTS = ("text", "title", "abstract", "overview", "category", "thread", "origin")
 CORNERS: list[tuple[str, str, dict[str, Any]]] = [
     ("s", "a", {"text": "\x00", "title": "", "category": "", "thread": "", "meta": {"": "", "\x00": "\x00"}}),
     ("s", "a", {"text": "x", "meta": {"n": 2**70, "m": -(2**70), "f": 1e308, "g": 5e-324, "z": -0.0}}),
     (
         "s",
         "a",
-        dict.fromkeys(("text", "title", "abstract", "overview", "category", "thread", "origin"), "".join(PIECES)),
+        dict.fromkeys(TEXTS, "".join(PIECES)),
     ),
     ("s", "a", {"text": "x", "meta": {piece: [piece] for piece in PIECES}}),
 ]
+WRITTEN = (*TEXTS, "tags", "meta")
+SHOWN = {**{field: field for field in WRITTEN if field != "overview"}, "text": "head", "meta": "metadata"}
+"""Field of an item -> field of a candidate that shows it."""
 KEPT = "category title tags created_at updated_at event_time thread position confidence layer origin kind".split()
 AWKWARD = ["", " ", " lead", "trail ", "\x00", "\n", "\ufeff"]
 UNITS = ["a", "é", "北", "😀", "word ", "北京大学的火锅。", "\x00", "e\u0301", "\r\n'\"\\"]
+WHITE = [
+    " ", "  ", "\t", "\n", "\r\n", "\r", "\n\n", "\x0b", "\x0c", "\x1f", "\x85", "\u00a0", "\u2003", "\u2028", "\u2029",
+    "\u200b", "\u3000", "\ufeff", "\x00",
+]  # fmt: skip
+"""What is taken for a blank, a line end or an end of text somewhere."""
+PADDED = [text for white in WHITE for text in (f"{white}apple", f"apple{white}", f"apple red{white}red")]
 HEADS = [
     "x" * lead + unit * ((HEAD_BYTES - lead) // len(unit.encode())) + rest * extra
     for unit in ("a", "é", "北", "😀")
@@ -83,8 +96,49 @@ def longest_head(text: str) -> str:
     return text.encode()[:HEAD_BYTES].decode(errors="ignore")
 
 
+def is_name(text: str) -> bool:
+    """Tell whether a text may be a tag, which has no control characters."""
+    return all(unicodedata.category(char) != "Cc" for char in text)
+
+
+def check_texts(method: str, item: Item, given: object, fields: Mapping[str, str]) -> None:
+    """Check fields of what a method gives: name in the item -> name there."""
+    __tracebackhide__ = True  # the author shall see the line of the contract
+    for field, shown in fields.items():
+        agree(f"{field} of an item, as {method} gives it", getattr(item, field), getattr(given, shown, None))
+
+
 class UnicodeContract(StoreContract):
     """Text comes back byte for byte, whatever it holds and however long it is."""
+
+    def test_white_space_stays(self, db: Database) -> None:
+        """White space, line ends and NUL stay in every text, before, in and behind it, in whatever way it is read."""
+        items = [
+            db.item(
+                f"{number}",
+                tags=(value,) if is_name(value) else (),
+                meta={value: [value]},
+                **dict.fromkeys(TEXTS, value),
+            )
+            for number, value in enumerate(PADDED)
+        ]
+        addresses = [result.address for result in db.catalogue.put(items)]
+        listing = {each.address: each for each in db.listing(limit=10_000)}
+        with db.snapshot() as snapshot:
+            hits = snapshot.lexical([db.request("apple", k=10_000)])[0].hits
+            keys = tuple([hit.key for hit in hits])
+            fetched = {each.address: each for each in snapshot.fetch(FetchRequest(keys=keys)).values()}
+            for item, address in zip(items, addresses, strict=True):
+                artifact = (address.scope_id, address.family, address.artifact_id)
+                revisions = {
+                    "get()": snapshot.get(address),
+                    "latest()": snapshot.latest(*artifact),
+                    "history()": next(iter(snapshot.history(*artifact)), None),
+                }
+                for method, revision in revisions.items():
+                    check_texts(method, item, revision and revision.item, {field: field for field in WRITTEN})
+                check_texts("listing()", item, listing.get(address), SHOWN)
+                check_texts("fetch()", item, fetched.get(address), SHOWN)
 
     def test_round_trip(self, db: Database, examples: Callable[[int], hypothesis.settings]) -> None:
         """Every field of an item comes back exactly, as revision and as candidate, and equal content when put again."""
