@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from powerctx_core.ports import Capability, Store
+from powerctx_core.testing.contract import agree
+from powerctx_core.testing.contracts.life import check_empty
 from powerctx_core.testing.contracts.snapshots import view
 from powerctx_core.testing.contracts.store import StoreContract
 from powerctx_core.testing.database import Database
@@ -43,6 +46,22 @@ class ProcessContract(StoreContract):
             return start_process("-m", "powerctx_core.testing.process", name=name, batches=batches, size=size, end=end)
 
         return start
+
+    @pytest.mark.needs(Capability.DURABLE)
+    def test_reading_creates_nothing(self, tmp_path: Path, store_url: str, open_again: Callable[[], Store]) -> None:
+        """Opening and reading a store that is not there makes no file and no folder: the first write does.
+
+        What a store keeps outside of pytest's ``tmp_path`` is not seen.
+        """
+        before = set(tmp_path.rglob("*"))
+        for _ in range(2):
+            store = open_again()
+            check_empty(Database(store))
+            store.status()
+            store.close()
+        made = sorted(str(path.relative_to(tmp_path)) for path in set(tmp_path.rglob("*")) - before)
+
+        agree("files and folders that are made by opening and reading", [], made)
 
     @pytest.mark.needs(Capability.DURABLE)
     def test_durable(self, db: Database, reopen: Callable[[], Store]) -> None:

@@ -236,6 +236,26 @@ class Notes_the_opening(Filed):  # noqa: N801 - as above
         return store
 
 
+@filed("test_reading_creates_nothing")
+class Locks_by_a_file(Filed):  # noqa: N801 - as above
+    """Every opening makes a file beside the store."""
+
+    def opened(self):
+        """Make the file."""
+        self.path.with_suffix(".lock").touch()
+        return super().opened()
+
+
+@filed("test_reading_creates_nothing")
+class Makes_its_place_to_read(Filed):  # noqa: N801 - as above
+    """The first read makes what is to be read."""
+
+    def snapshot(self, deadline):
+        """Make a folder first."""
+        self.path.with_suffix(".index").mkdir(exist_ok=True)
+        return super().snapshot(deadline)
+
+
 vectors = partial(filed, contract="vector_processes:VectorProcessContract")
 
 

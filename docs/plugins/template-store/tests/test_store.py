@@ -44,11 +44,35 @@ def open_log(path: Path) -> LogStore:
 def test_one_process(tmp_path: Path) -> None:
     """Who opens the file a second time is told that it is in use."""
     store = open_log(tmp_path / "notes.log")
+    store.catalogue.put([Item(scope_id="s", text="apple")])
     with pytest.raises(StoreUnavailable, match="in use"):
         open_log(tmp_path / "notes.log")
     store.close()
 
     open_log(tmp_path / "notes.log").close()
+
+
+def test_made_by_the_first(tmp_path: Path) -> None:
+    """Of two who open a file that is not there yet, the first one to write has it; the other loses nothing of that."""
+    first, second = open_log(tmp_path / "notes.log"), open_log(tmp_path / "notes.log")
+    first.catalogue.put([Item(scope_id="s", text="apple")])
+    first.close()
+    with pytest.raises(StoreUnavailable, match="open it again"):
+        second.catalogue.put([Item(scope_id="s", text="pear")])
+    second.close()
+
+    store = open_log(tmp_path / "notes.log")
+    assert store.status().facts == {"items": "1"}
+    store.close()
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    """Where there is no folder the store is empty, and who writes is told to make it."""
+    store = open_log(tmp_path / "none" / "notes.log")
+    assert store.status().facts == {"items": "0"}
+    with pytest.raises(StoreUnavailable, match="make its folder"):
+        store.catalogue.put([Item(scope_id="s", text="apple")])
+    store.close()
 
 
 def test_torn_line(tmp_path: Path) -> None:

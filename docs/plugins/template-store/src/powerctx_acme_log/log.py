@@ -1,4 +1,4 @@
-"""The file: one JSON object a line, locked, appended to, and written anew only when something is purged."""
+"""The file: one JSON object a line, made by the first write, locked, appended to, written anew by a purge alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Log:
     """An append-only file of JSON lines.  Not thread-safe: its owner takes turns.
 
     Args:
-        path: the file; made when it is not there.
+        path: the file; where there is none yet, nothing is in it, and the first entry makes it.
         sync: wait until the disk has each line.
 
     Raises:
@@ -29,7 +29,7 @@ class Log:
     def __init__(self, path: Path, *, sync: bool) -> None:
         self.path = path
         self._sync = sync
-        self._file = _locked(path)
+        self._file = _locked(path, "r+") if _is_there(path) else None
 
     def read(self) -> Iterator[dict[str, Any]]:
         """Give every entry, oldest first; a last line that a crash left unfinished is cut off.
@@ -37,6 +37,8 @@ class Log:
         Raises:
             StoreUnavailable: a line is damaged.
         """
+        if self._file is None:
+            return
         self._file.seek(0)
         content = self._file.readall()
         whole, _, torn = content.rpartition(b"\n")
@@ -54,8 +56,12 @@ class Log:
         """Write one entry: all of it or nothing.
 
         Raises:
+            StoreUnavailable: the file cannot be made, or somebody else has made it meanwhile.
             StoreError: the disk refused.
         """
+        if self._file is None:
+            # Never a file that others have written to: nothing of it was read here.
+            self._file = _locked(self.path, "x+")
         end = self._file.seek(0, os.SEEK_END)
         try:
             self._write(self._file, [entry])
@@ -70,7 +76,7 @@ class Log:
             StoreError: the disk refused.
         """
         beside = self.path.with_name(f"{self.path.name}.new")
-        file = _locked(beside)
+        file = _locked(beside, "a+")
         try:
             file.truncate(0)
             self._write(file, entries)
@@ -78,12 +84,13 @@ class Log:
         except OSError as error:
             file.close()
             raise StoreError(f"{beside} cannot be written: {error}; nothing was purged.") from error
-        self._file.close()
+        self.close()
         self._file = file
 
     def close(self) -> None:
         """Close the file, which unlocks it; again is allowed."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def _write(self, file: FileIO, entries: Iterable[Mapping[str, Any]]) -> None:
         for entry in entries:
@@ -94,9 +101,21 @@ class Log:
             os.fsync(file.fileno())
 
 
-def _locked(path: Path) -> FileIO:
+def _is_there(path: Path) -> bool:
     try:
-        file = FileIO(path, "a+")
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except OSError:  # opening says why
+        return True
+    return True
+
+
+def _locked(path: Path, mode: str) -> FileIO:
+    try:
+        file = FileIO(path, mode)
+    except FileExistsError as error:
+        raise StoreUnavailable(f"{path} was made by somebody else meanwhile; open it again.") from error
     except OSError as error:
         raise StoreUnavailable(
             f"{path} cannot be opened: {error.strerror}; make its folder, or correct its permissions."

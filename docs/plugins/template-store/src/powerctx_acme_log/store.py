@@ -42,7 +42,7 @@ class LogStore:
         settings: of the part.
 
     Raises:
-        StoreUnavailable: the URL names no file, or the file cannot be opened, is in use, or is damaged.
+        StoreUnavailable: the URL names no file, or the file is there and cannot be opened, is in use, or is damaged.
     """
 
     vectors = None
