@@ -48,7 +48,8 @@ class ProcessContract(StoreContract):
         return start
 
     @pytest.mark.needs(Capability.DURABLE)
-    def test_reading_creates_nothing(self, tmp_path: Path, store_url: str, open_again: Callable[[], Store]) -> None:
+    @pytest.mark.usefixtures("store_url")  # which may prepare a place
+    def test_reading_creates_nothing(self, tmp_path: Path, open_again: Callable[[], Store]) -> None:
         """Opening and reading a store that is not there makes no file and no folder: the first write does.
 
         What a store keeps outside of pytest's ``tmp_path`` is not seen.
