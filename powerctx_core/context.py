@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 import attrs
 
 from powerctx_core import config
+from powerctx_core.blame import Blame
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
 from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, PowerctxError, shown
@@ -48,10 +49,13 @@ class Context:
         self._lanes = Lanes("powerctx")
         self._calls = Workers(_AWAITED_CALLS, "powerctx-call")
         self._closed = False
-        self.embedding = self._embedding(settings.embedder)
+        self._blame = Blame.of(host, settings, url)
+        with self._blame():
+            self.embedding = self._embedding(settings.embedder)
         self._engine = Engine(
             host=host,
             store=store,
+            blame=self._blame,
             settings=settings,
             embedding=self.embedding,
             workers=self._workers,
@@ -96,8 +100,11 @@ class Context:
         self._observers.close()
         for threads in (self._calls, self._lanes, self._workers):
             threads.close()
-        self.store.close()
-        self.host.close()
+        try:
+            with self._blame():
+                self.store.close()
+        finally:
+            self.host.close()
 
     def put(self, items: Iterable[Item], *, embed: bool = True) -> list[PutResult]:
         """Store items as one atomic batch and return what was done with each, in order.
@@ -121,8 +128,9 @@ class Context:
                 raise InvalidRequest(f"put takes Item values, not {type(item).__name__}.", field="items")
         for family in {item.family for item in batch}:
             self.host.spec("powerctx_families", family, field="family")
-        known = self.embedding.known(batch) if embed else {}
-        results = list(self.store.catalogue.put(batch))
+        with self._blame():
+            known = self.embedding.known(batch) if embed else {}
+            results = list(self.store.catalogue.put(batch))
         if embed:
             self.embedding.written(batch, results, known, self._embedded)
         return results
@@ -137,7 +145,7 @@ class Context:
             CapabilityError: no embedder is open, the store has no vectors, or they are of another model.
         """
         self._check_open()
-        return self.embedding.embed_all(self._embedded, rebuild=rebuild)
+        return self._blame.each(lambda: self.embedding.embed_all(self._embedded, rebuild=rebuild))
 
     def _embedded(self, family: str) -> bool:
         spec: FamilySpec = self.host.spec("powerctx_families", family)
@@ -152,7 +160,7 @@ class Context:
         """
         self._check_open()
         scope_id, family, artifact_id, revision = _named(uri)
-        with self.store.catalogue.snapshot(Deadline()) as snapshot:
+        with self._blame(), self.store.catalogue.snapshot(Deadline()) as snapshot:
             if revision is None:
                 found = snapshot.latest(scope_id, family, artifact_id)
             else:
@@ -169,7 +177,7 @@ class Context:
         """
         self._check_open()
         scope_id, family, artifact_id, _ = _named(uri)
-        with self.store.catalogue.snapshot(Deadline()) as snapshot:
+        with self._blame(), self.store.catalogue.snapshot(Deadline()) as snapshot:
             revisions = snapshot.history(scope_id, family, artifact_id)
         if not revisions:
             raise NotFound(f"{_shown(uri)} has no revisions.")
@@ -181,7 +189,9 @@ class Context:
         An artifact is retired as a whole: a revision in a URI is ignored.
         """
         self._check_open()
-        return self.store.catalogue.retire(_artifacts(uris))
+        artifacts = _artifacts(uris)
+        with self._blame():
+            return self.store.catalogue.retire(artifacts)
 
     def purge(self, uris: str | Address | Iterable[str | Address]) -> int:
         """Delete artifacts with all revisions and terms for good and return the number of revisions deleted.
@@ -189,7 +199,9 @@ class Context:
         An artifact is deleted as a whole: a revision in a URI is ignored.
         """
         self._check_open()
-        return self.store.catalogue.purge(_artifacts(uris))
+        artifacts = _artifacts(uris)
+        with self._blame():
+            return self.store.catalogue.purge(artifacts)
 
     def mark_used(self, uris: str | Address | Iterable[str | Address]) -> int:
         """Count one more use of each artifact, for ``trim="value"``, and return how many of them are stored.
@@ -207,7 +219,9 @@ class Context:
                 "mark_used needs a store that keeps usage counts, which this one does not; use another store, or let "
                 "the setting trim.use be 0."
             )
-        return self.store.usage.add(_artifacts(uris))
+        artifacts = _artifacts(uris)
+        with self._blame():
+            return self.store.usage.add(artifacts)
 
     def prepare(self, request: str | PrepareRequest, **parameters: Any) -> PreparedContext:
         """Return context for a query; parameters are the fields of :class:`PrepareRequest`.
@@ -278,18 +292,19 @@ class Context:
     def partitions(self) -> Mapping[Partition, int]:
         """Return every (scope, family) that holds current items, with their number."""
         self._check_open()
-        with self.store.catalogue.snapshot(Deadline()) as snapshot:
+        with self._blame(), self.store.catalogue.snapshot(Deadline()) as snapshot:
             return snapshot.partitions()
 
     def reindex(self, *, limit: int | None = None) -> Iterator[int]:
         """Analyse all items anew, yielding how many are done; can be interrupted and taken up again."""
         self._check_open()
-        return iter(self.store.catalogue.reindex(limit=limit))
+        return self._blame.each(lambda: self.store.catalogue.reindex(limit=limit))
 
     def status(self) -> StoreStatus:
         """Describe the store's location, schema and health."""
         self._check_open()
-        return self.store.status()
+        with self._blame():
+            return self.store.status()
 
 
 def open(
@@ -327,16 +342,10 @@ def open(
         effective = config.load(flags=None, environ=os.environ, cwd=Path.cwd()).settings
     if embedder is not None:
         effective = attrs.evolve(effective, embedder=embedder)
-    allow = plugins if plugins is not None else effective.plugins
-    host = Host.compose(effective, allow=allow, extra=extra)
+    host = Host.compose(effective, allow=effective.plugins if plugins is None else plugins, extra=extra)
     chosen = url or effective.store or config.default_store_url()
     try:
-        store = host.open_store(chosen)
-        try:
-            return Context(host, store, effective, chosen)
-        except BaseException:
-            store.close()
-            raise
+        return Context(host, host.open_store(chosen), effective, chosen)
     except BaseException:
         host.close()
         raise

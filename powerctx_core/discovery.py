@@ -33,7 +33,7 @@ __all__ = [
     "take_records",
 ]
 
-GROUPS = re.compile(r"powerctx\.v([0-9]+)")
+GROUPS = re.compile(r"powerctx\.v([0-9]{1,6})")
 _NO_RECORDS: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
 
 

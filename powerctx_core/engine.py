@@ -12,6 +12,7 @@ import attrs
 
 from powerctx_core.assemble.envelope import Envelope, by_rank, in_sections
 from powerctx_core.assembly import Assembly
+from powerctx_core.blame import Blame
 from powerctx_core.config import Settings
 from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
@@ -24,6 +25,8 @@ from powerctx_core.errors import (
     StoreError,
     cause,
     made_safe,
+    safe_message,
+    said,
 )
 from powerctx_core.host import Host
 from powerctx_core.packing import Packing
@@ -69,6 +72,7 @@ class Engine:
 
     host: Host
     store: Store
+    blame: Blame
     settings: Settings
     embedding: Embedding
     workers: Workers
@@ -147,7 +151,8 @@ class Engine:
         if not isinstance(self.store, CountingStore):
             return {}
         artifacts = list(dict.fromkeys(address.artifact for address in addresses))
-        return uses_of(self.store.usage, artifacts, limits, self.lanes, secrets(self.settings))
+        with self.blame():
+            return uses_of(self.store.usage, artifacts, limits, self.lanes, secrets(self.settings))
 
     def find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
         """Return related items, best first, without bodies.
@@ -284,26 +289,32 @@ class Engine:
 
     def _explained(self, spec: FamilySpec, error: BaseException) -> PowerctxError:
         """Return the error to raise for what a family raised."""
-        hidden = secrets(self.settings, spec.name)
+        # A family passes on what the store raised.
+        hidden = secrets(self.settings, spec.name) | self.blame.hidden
         provider = self.host.provider("powerctx_families", spec.name)
-        if isinstance(error, StoreError | CapabilityError | ConfigError | PluginError):
-            # Of the store, the settings or the host; a family of somebody else's may raise them, too, and is named.
-            own = self.host.own("powerctx_families", spec.name)
-            return made_safe(error, hidden, "" if own else f"family {spec.name!r} of {provider}")
-        if isinstance(error, RuleFailed):
+        own = self.host.own("powerctx_families", spec.name)
+        kind = type(error)  # an error's own idea of its class is not to be trusted
+        if issubclass(kind, RuleFailed):
             return self._misruled(spec, error.__cause__ or error)
-        if isinstance(error, PoolInvariantError):
-            return PluginError(f"{provider}: {str(error).rstrip('.')}; {_WITHOUT}")
+        if issubclass(kind, PoolInvariantError):
+            return PluginError(f"{provider}: {safe_message(said(error), hidden).rstrip('.')}; {_WITHOUT}")
+        if issubclass(kind, StoreError | CapabilityError | ConfigError | PluginError):
+            # Of the store, the settings or the host; a family of somebody else's may raise them, too, and is named.
+            return made_safe(error, hidden, "" if own else f"family {spec.name!r} of {provider}")  # type: ignore[arg-type]  # is one of these
+        if own:  # core's family raises nothing of its own
+            return self.blame.error(error)
         return PluginError(f"family {spec.name!r} of {provider} failed: {cause(error, hidden)}; {_WITHOUT}")
 
     def _misruled(self, spec: FamilySpec, error: BaseException) -> PowerctxError:
         """Return the error to raise for what the admission rule of a family raised."""
         provider = self.host.provider("powerctx_admissions", spec.admission)
-        if isinstance(error, PoolInvariantError):
-            return PluginError(f"{provider}: admission rule {spec.admission!r}: {str(error).rstrip('.')}; {_WITHOUT}")
+        hidden = secrets(self.settings, spec.admission)
+        if issubclass(type(error), PoolInvariantError):
+            told = safe_message(said(error), hidden).rstrip(".")
+            return PluginError(f"{provider}: admission rule {spec.admission!r}: {told}; {_WITHOUT}")
         return PluginError(
             f"admission rule {spec.admission!r} of {provider} failed for the family {spec.name!r}: "
-            f"{cause(error, secrets(self.settings, spec.admission))}; ask its author."
+            f"{cause(error, hidden)}; ask its author."
         )
 
     def _embeddings(self, query: str, search_type: str, limits: Limits) -> QueryEmbeddings:

@@ -7,10 +7,11 @@ through :func:`redacted_url` first.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 __all__ = [
     "CapabilityError",
@@ -142,12 +143,21 @@ def url_secrets(url: str) -> tuple[str, ...]:
 
 def blanked(message: str, secrets: Iterable[str]) -> str:
     """Return *message* with each of *secrets* replaced by ``***``; a short one only where it stands alone."""
-    for secret in sorted({each for each in secrets if each.strip()}, key=len, reverse=True):
+    written = {form for each in secrets if each.strip() for form in _written(each)}
+    for secret in sorted(written, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             message = message.replace(secret, "***")
         else:
             message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", message)
     return message
+
+
+def _written(secret: str) -> tuple[str, ...]:
+    """Return a secret as it is, and as ``repr``, bytes, JSON and URLs write it."""
+    if secret.isascii() and secret.isalnum():
+        return (secret,)
+    plain = secret.encode(errors="surrogatepass")
+    return secret, repr(secret)[1:-1], repr(plain)[2:-1], json.dumps(secret)[1:-1], quote(plain), quote(plain, safe="")
 
 
 def redacted(message: str) -> str:

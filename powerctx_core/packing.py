@@ -13,7 +13,7 @@ from powerctx_core.assemble.budget import Budget, meters
 from powerctx_core.assemble.delivery import plan_split
 from powerctx_core.assemble.fit import Plan, plan
 from powerctx_core.config import Settings
-from powerctx_core.errors import PlanInvariantError, PluginError, cause
+from powerctx_core.errors import PlanInvariantError, PluginError, cause, safe_message, said, shown
 from powerctx_core.host import Host
 from powerctx_core.ports import Selection, TokenEstimator
 from powerctx_core.requests import PrepareRequest
@@ -105,7 +105,9 @@ class Packing:
             raise
         except BaseException as error:
             provider = self.host.provider("powerctx_renderers", name)
-            what = str(error) if type(error) is PlanInvariantError else cause(error, secrets(self.settings, name))
+            hidden = secrets(self.settings, name)
+            known = type(error) is PlanInvariantError
+            what = safe_message(said(error), hidden) if known else cause(error, hidden)
             raise PlanInvariantError(
                 f"renderer {name!r} of {provider} failed: {what}; use another renderer or ask its author."
             ) from error
@@ -143,7 +145,7 @@ class _Estimator:
             cost = self.part.cost(text)
             if type(cost) in (int, float) and isfinite(cost) and cost >= 0:
                 return cost
-            what = f"a text costs {cost!r}, not a number from 0 up"
+            what = safe_message(f"a text costs {shown(cost)}, not a number from 0 up", self.hidden)
         except KeyboardInterrupt:
             raise
         except BaseException as error:

@@ -152,7 +152,7 @@ def _kind(value: object) -> str:
 
 def _check_record(hook: str, record: Any) -> None:
     name = record.name
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 64:
+    if type(name) is not str or not _NAME.fullmatch(name) or len(name) > 64:
         raise Invalid(f"{hook}: name {name!r} is not lower-case words joined by '-', at most 64 characters")
     where = f"{hook} {name!r}"
     factory = record.factory
@@ -213,7 +213,7 @@ def _check_family(where: str, record: FamilySpec) -> None:
         raise Invalid(f"{where}: identity is not a tuple of field names: a lower-case letter, then a-z 0-9 _")
     if taken := sorted(set(record.identity) & _TAKEN):
         raise Invalid(f"{where}: identity names {', '.join(taken)}, which every citation has already; use another name")
-    if not isinstance(record.admission, str) or not _NAME.fullmatch(record.admission):
+    if type(record.admission) is not str or not _NAME.fullmatch(record.admission):
         raise Invalid(f"{where}: admission {record.admission!r} is not the name of an admission rule")
 
 

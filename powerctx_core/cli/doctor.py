@@ -56,7 +56,7 @@ def doctor(invocation: Invocation, /) -> None:
     problems: list[str] = []
     host = invocation.host()
     problems += [
-        f"plugin {status.name!r} is {status.state}: {status.reason}; run `powerctx check {status.name}`."
+        f"plugin {status.name!r} ({status.state}): {status.reason}; run `powerctx check {status.name}`."
         for status in host.report()
         if status.state not in ("ok", "disabled")
     ]
@@ -66,6 +66,9 @@ def doctor(invocation: Invocation, /) -> None:
     settings = _looking(settings, host, url)
     _store(settings if known else attrs.evolve(settings, embedder=None), facts, problems)
     _disk(url, facts, problems)
+    # Plugins and stores word them themselves.
+    facts = {name: invocation.without_secrets(fact) for name, fact in facts.items()}
+    problems = [invocation.without_secrets(problem) for problem in problems]
     if invocation.json:
         output.emit_json({"facts": facts, "problems": problems})
     else:

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from powerctx_core.cli import output
@@ -30,7 +31,7 @@ def plugins(invocation: Invocation, /) -> None:
     list of names allows only these.
     """
     host = invocation.host()
-    report = host.report()
+    report = [attrs.evolve(each, reason=invocation.without_secrets(each.reason)) for each in host.report()]
     if invocation.json:
         output.emit_json([_status(status) for status in report])
     else:
@@ -42,7 +43,7 @@ def plugins(invocation: Invocation, /) -> None:
             ),
         )
     for problem in (*host.problems(), *_shadowed(host)):
-        output.note(problem)
+        output.note(invocation.without_secrets(problem))
 
 
 @click.command(epilog=examples("powerctx check sqlite"))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from math import inf
 
-from powerctx_core.errors import PoolInvariantError
+import attrs
+
+from powerctx_core.errors import PoolInvariantError, shown
 from powerctx_core.ports import RetrievalRequest
 from powerctx_core.types import (
     HEAD_BYTES,
+    LAYERS,
     Admission,
     Filters,
     Key,
@@ -75,7 +79,20 @@ def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str
         raise PoolInvariantError(f"family {family!r}: its pool is malformed ({type(error).__name__}).") from error
     if problem:
         raise PoolInvariantError(f"family {family!r}: {problem}.")
-    return pool
+    return _plain(pool)
+
+
+def _plain(pool: Pool) -> Pool:
+    """Return the pool in mappings of our own: what a family keeps hold of may change after it was checked."""
+    return attrs.evolve(
+        pool,
+        channels={name: tuple(keys) for name, keys in pool.channels.items()},
+        candidates={
+            key: attrs.evolve(each, evidence=dict(each.evidence)) if each.evidence else each
+            for key, each in pool.candidates.items()
+        },
+        neighbours={key: tuple(sources) for key, sources in pool.neighbours.items()},
+    )
 
 
 def _pool_problem(pool: Pool, request: RetrievalRequest, identity: Collection[str]) -> str:
@@ -87,10 +104,14 @@ def _pool_problem(pool: Pool, request: RetrievalRequest, identity: Collection[st
             f"{pool.scope_id!r}"
         )
     if pool.mode not in MODES:
-        return f"mode {pool.mode!r} is not one of {', '.join(MODES)}"
+        return f"mode {shown(pool.mode)} is not one of {', '.join(MODES)}"
+    if not all(map(_is_text, pool.terms)):
+        return "a term of it is no text"
     if problem := _size_problem(pool, request) or _statistics_problem(pool.statistics):
         return problem
     for candidate in pool.candidates.values():
+        if type(candidate) is not RawCandidate:
+            return f"a member is {shown(candidate)}, not a RawCandidate"
         if problem := _member_problem(candidate, partition) or _evidence_problem(candidate, identity):
             return problem
         if filters and not accepts(filters, candidate):
@@ -122,12 +143,12 @@ def _size_problem(pool: Pool, request: RetrievalRequest) -> str:
 def _statistics_problem(statistics: LexicalStatistics) -> str:
     items, mean = statistics.items, statistics.mean_length
     if type(items) is not int or items < 0:
-        return f"statistics count {items!r} items"
+        return f"statistics count {shown(items)} items"
     if type(mean) not in (int, float) or not 0.0 <= mean < inf:
-        return f"the mean length is {mean!r}"
+        return f"the mean length is {shown(mean)}"
     for term, frequency in statistics.document_frequency.items():
         if type(frequency) is not int or not 0 < frequency <= items:
-            return f"{term!r} is said to be in {frequency!r} of {items} items"
+            return f"{shown(term)} is said to be in {shown(frequency)} of {items} items"
     return ""
 
 
@@ -143,13 +164,19 @@ def _member_problem(candidate: RawCandidate, partition: Partition) -> str:
     if type(address.revision) is not int or not 0 < address.revision <= _REVISIONS:
         return "a member's revision is not a number from 1 up"
     if type(candidate.length) is not int or candidate.length < 0:
-        return f"a member has the length {candidate.length!r}"
-    # Not a number compares with nothing.
-    if candidate.cosine is not None and not -_COSINE <= candidate.cosine <= _COSINE:
-        return f"a member has the cosine {candidate.cosine!r}"
+        return f"a member has the length {shown(candidate.length)}"
+    if not _is_number(candidate.cosine, -_COSINE, _COSINE):
+        return f"a member has the cosine {shown(candidate.cosine)}"
+    if not _is_number(candidate.confidence, 0.0, 1.0):
+        return f"a member has the confidence {shown(candidate.confidence)}, not a number from 0 to 1"
+    if candidate.layer is not None and candidate.layer not in LAYERS:
+        return f"a member has the layer {shown(candidate.layer)}; {', '.join(LAYERS)} are the ones there are"
+    for time in (candidate.created_at, candidate.updated_at, candidate.event_time):
+        if time is not None and (type(time) is not datetime or time.utcoffset() is None):
+            return f"a member has the time {shown(time)}, not a datetime with a time zone"
     for term, occurrences in candidate.matched.items():
         if type(occurrences) is not int or occurrences < 1:
-            return f"a member holds {term!r} {occurrences!r} times"
+            return f"a member holds {shown(term)} {shown(occurrences)} times"
     return _text_problem(candidate)
 
 
@@ -161,7 +188,7 @@ def _text_problem(candidate: RawCandidate) -> str:
     if length > HEAD_BYTES:
         return f"a member's head has {length} bytes; {HEAD_BYTES} are the most"
     if type(size) is not int or size < length:
-        return f"a member's body is said to have {size!r} bytes, and its head has {length}"
+        return f"a member's body is said to have {shown(size)} bytes, and its head has {length}"
     for value in (candidate.title, candidate.category, *candidate.tags):
         if value is not None and not _is_text(value):
             return "a member's title, category or tag is no text"
@@ -177,6 +204,11 @@ def _evidence_problem(candidate: RawCandidate, identity: Collection[str]) -> str
                 "not a string or whole number"
             )
     return ""
+
+
+def _is_number(value: object, least: float, most: float) -> bool:
+    """Tell whether *value* is absent, or a plain number in its range; not a number compares with nothing."""
+    return value is None or (type(value) in (int, float) and least <= value <= most)  # type: ignore[operator]  # a number
 
 
 def _same(value: object, wanted: str) -> bool:

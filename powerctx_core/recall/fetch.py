@@ -15,7 +15,7 @@ from typing import Protocol, Self
 
 import attrs
 
-from powerctx_core.errors import PluginError, PoolInvariantError, PowerctxError, StoreError
+from powerctx_core.errors import PluginError, PoolInvariantError, PowerctxError, StoreError, kind
 from powerctx_core.ports import AdmissionRule, Call, Family, RetrievalRequest, Snapshot, VectorIndex
 from powerctx_core.recall.checks import check_admission, check_pool
 from powerctx_core.recall.embedding import QueryEmbeddings
@@ -231,12 +231,13 @@ class Fetch:
             raise
         except BaseException as error:  # noqa: BLE001 - kept, and raised by whoever waits
             # What was told to stop, and says that it did, has not failed; what fails when nobody waits is late.
-            stopped = isinstance(error, StoreError | TimeoutError) and self.limits.native.passed
+            of = type(error)  # an error's own idea of its class is not to be trusted
+            stopped = issubclass(of, StoreError | TimeoutError) and self.limits.native.passed
             if stopped or self.limits.retrieval.passed:
                 return
-            known = isinstance(error, PluginError | RuleFailed) and error.__cause__ is not None
-            root = error.__cause__ if known else error
-            arrival.reason = "invalid" if isinstance(root, PoolInvariantError) else type(root).__name__
+            known = issubclass(of, PluginError | RuleFailed) and error.__cause__ is not None
+            root = error.__cause__ if known and error.__cause__ is not None else error
+            arrival.reason = "invalid" if issubclass(type(root), PoolInvariantError) else kind(root)
             arrival.error = self.explained(source.spec, error)
             if arrival.error is not error:
                 arrival.error.__cause__ = root

@@ -47,6 +47,14 @@ class Number(int):
     """A number of a kind of its own."""
 
 
+class Float(float):
+    """Another, which is written as it likes."""
+
+    def __repr__(self) -> str:
+        """Write a line of Markdown."""
+        return "\n## Forged"
+
+
 def candidate(name: str = "a", **changes: Any) -> RawCandidate:
     """Make a member that is right but for *changes*."""
     values: dict[str, Any] = {
@@ -112,6 +120,15 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "occurrences-negative": {"matched": {"appl": -1}},
     "occurrences-nan": {"matched": {"appl": math.nan}},
     "matched-list": {"matched": ["appl"]},
+    "confidence-percent": {"confidence": 85},
+    "confidence-nan": {"confidence": math.nan},
+    "confidence-text": {"confidence": "high"},
+    "confidence-kind": {"confidence": Float(0.5)},
+    "layer-invented": {"layer": "raw"},
+    "layer-kind": {"layer": 1},
+    "time-naive": {"created_at": datetime(2026, 1, 1)},  # noqa: DTZ001 - what the check is for
+    "time-text": {"updated_at": "2026-01-01"},
+    "event-naive": {"event_time": datetime(2026, 1, 1)},  # noqa: DTZ001 - what the check is for
     "evidence-undeclared": {"evidence": {"other": 1}},
     "evidence-huge": {"evidence": {"path": 10**5000}},
     "evidence-nested": {"evidence": {"path": {"a": 1}}},
@@ -119,6 +136,8 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "evidence-surrogate": {"evidence": {"path": "\ud800"}},
 }
 POOLS: dict[str, dict[str, Any]] = {
+    "terms-list": {"terms": ([],)},
+    "mode-long": {"mode": "x" * 1_000_000},
     "channels-list": {"channels": [1, 2]},
     "channel-invented": {"channels": {"magic": (1, 2)}},
     "statistics-none": {"statistics": None},
@@ -159,7 +178,10 @@ def test_right() -> None:
     )
     given = pool(first, channels={"fts": (1,), "vector": (1,), "neighbour": (2,)}, mode="hybrid")
 
-    assert check_pool(given, REQUEST, ("path", "line")) is given
+    checked = check_pool(given, REQUEST, ("path", "line"))
+
+    assert given == checked
+    assert given.candidates is not checked.candidates
     assert check_admission(pool(), admission()) == admission()
 
 
@@ -172,9 +194,24 @@ def test_member(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("changes", POOLS.values(), ids=POOLS)
 def test_pool(changes: dict[str, Any]) -> None:
-    """So is a pool whose shape or figures cannot be."""
-    with pytest.raises(PoolInvariantError, match="family 'notes'"):
+    """So is a pool whose shape or figures cannot be, in a message of bounded length."""
+    with pytest.raises(PoolInvariantError, match="family 'notes'") as caught:
         check_pool(pool(**changes), REQUEST, ())
+
+    assert len(str(caught.value)) < 1000
+
+
+def test_what_changes_after_the_check() -> None:
+    """A pool that was checked is in mappings of our own: what the family does to its own changes nothing."""
+    given = {1: candidate("a"), 2: candidate("b")}
+    evidence = {"path": "x"}
+    given[1] = candidate("a", evidence=evidence)
+    checked = check_pool(pool(candidates=given), REQUEST, ("path",))
+    given[2] = candidate("c", head=5)
+    evidence["forged"] = "y"
+
+    assert ["a", "b"] == [each.address.artifact_id for each in checked.candidates.values()]
+    assert {"path": "x"} == dict(checked.candidates[1].evidence)
 
 
 def test_filters() -> None:

@@ -27,7 +27,7 @@ class FoundContract(OpenFamilyContract):
     def test_pool(self, ask: Question) -> None:
         """A pool answers its request: partition, details of every member, known channels, declared evidence."""
         for request, pool in ask.every():
-            assert check_pool(pool, request, ask.spec.identity) is pool
+            assert check_pool(pool, request, ask.spec.identity) == pool
             assert set(pool.channels) <= {"fts", "vector", "neighbour"}
 
     def test_asked_scope_only(self, ask: Question) -> None:
