@@ -150,7 +150,11 @@ class Question:
         bodies = {(item.scope_id, item.artifact_id): item.text for item in self.items}
         for candidate in pool.candidates.values():
             address, size = candidate.address, len(candidate.head.encode())
-            body = bodies[address.scope_id, address.artifact_id]
+            body = bodies.get((address.scope_id, address.artifact_id))
+            assert body is not None, (
+                f"{address.uri}: your part gives a member that the kit has not put there; scope and id of a member are "
+                "those of the item"
+            )
             agree(f"bytes of the body of {address.uri}", len(body.encode()), candidate.body_bytes)
             agree(f"head of {address.uri}", body[: len(candidate.head)], candidate.head)
             assert min(candidate.body_bytes, HEAD_BYTES) - 4 < size <= HEAD_BYTES, (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from powerctx_core.testing.contracts.family_best import BestContract
 from powerctx_core.testing.contracts.family_conduct import ConductContract
 from powerctx_core.testing.contracts.family_found import FoundContract
 from powerctx_core.testing.contracts.family_told import ToldContract
@@ -9,7 +10,7 @@ from powerctx_core.testing.contracts.family_told import ToldContract
 __all__ = ["FamilyContract"]
 
 
-class FamilyContract(ConductContract, ToldContract, FoundContract):
+class FamilyContract(ConductContract, BestContract, ToldContract, FoundContract):
     """What every family must hold to.
 
     A family whose evidence lies in the store (``StoredFamily``) needs its name and nothing else::

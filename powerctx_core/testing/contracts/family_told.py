@@ -113,7 +113,8 @@ class ToldContract(OpenFamilyContract):
                     continue
                 (own if each.address.artifact_id == item.artifact_id else others).append(each.cosine)
                 if expected is not None:
-                    near = expected[each.address.artifact_id]
+                    near = expected.get(each.address.artifact_id)
+                    assert near is not None, f"{each.address.uri}: your part gives what the kit has not put there"
                     assert abs(near - each.cosine) <= NEAR, (
                         f"{each.address.uri}: your part gives the cosine {each.cosine}; the kit computes {near}"
                     )
