@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("hypothesis", reason="the kit needs powerctx-core[testing]")
 
 from powerctx_core.ports import Capability
-from powerctx_core.testing import CatalogueContract, Lack, cannot, not_yet
+from powerctx_core.testing import CatalogueContract, FamilyContract, Lack, cannot, not_yet
+from powerctx_core.testing.contract import contract_tests
 
 STORE = """
 import pytest
@@ -41,6 +42,60 @@ from powerctx_core.memory_store import MemorySnapshot
 
 MemorySnapshot.latest = lambda snapshot, *name: (snapshot.history(*name) or (None,))[-1]
 """
+
+STRAYS = """
+import attrs
+from powerctx_core import FamilySpec, hookimpl
+from powerctx_core.families import StoredFamily
+from powerctx_core.testing import FamilyContract
+
+class Strays(StoredFamily):
+    def retrieve(self, request, call):
+        pool = super().retrieve(attrs.evolve(request, k=request.k + 1), call)
+        elsewhere = {
+            key: attrs.evolve(each, address=attrs.evolve(each.address, scope_id="project:elsewhere"))
+            for key, each in pool.candidates.items()
+        }
+        return attrs.evolve(pool, candidates=elsewhere)
+
+class Plugin:
+    @hookimpl
+    def powerctx_families(self):
+        yield FamilySpec(name="strays", factory=Strays, about="strays")
+
+class TestStrays(FamilyContract):
+    family_name = "strays"
+    plugins = ()
+    extra = (Plugin(),)
+"""
+"""A family whose members are of another scope, and one more than asked for."""
+FORGETFUL = """
+import pytest
+from powerctx_core import Capability, MemoryStore, NoSettings, StoreSpec, hookimpl
+from powerctx_core.testing import cannot
+from powerctx_core.testing.contracts.processes import ProcessContract
+
+class Plugin:
+    @hookimpl
+    def powerctx_stores(self):
+        yield StoreSpec(
+            name="forgetful",
+            schemes=("forgetful",),
+            factory=lambda url, settings: MemoryStore("memory://", NoSettings()),
+            about="keeps nothing",
+            capabilities=frozenset(Capability) - {Capability.REMOTE},
+        )
+
+class TestForgetful(ProcessContract):
+    plugins = ()
+    extra = (Plugin(),)
+    lacks = {Capability.REMOTE: cannot("is at home")}
+
+    @pytest.fixture
+    def store_url(self):
+        return "forgetful://"
+"""
+"""A store that says it is durable, and forgets everything."""
 
 
 QUIET = STORE.replace("class TestStore(RevisionContract)", "class TestStore(Quiet, RevisionContract)").replace(
@@ -201,20 +256,29 @@ def test_unused_waiver(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "says"),
     [
-        ('        Capability.DURABLE: cannot("lives in memory"),\n', ""),
-        ("lacks = {", 'lacks = {Capability.TAGS: not_yet("soon"), '),
+        (
+            '        Capability.DURABLE: cannot("lives in memory"),\n',
+            "",
+            "neither the record nor lacks of TestStore names durable; add what the store can do to the record's",
+        ),
+        (
+            "lacks = {",
+            'lacks = {Capability.TAGS: not_yet("soon"), ',
+            "the record promises tags, and lacks of TestStore says that it is missing; take what the store can do out",
+        ),
     ],
     ids=["missing", "too many"],
 )
-def test_lacks_agree_with_the_record(tmp_path, old, new):
-    """What is declared to be lacking is what the record does not promise, no more, no less; a profile comes anyway."""
+def test_lacks_agree_with_the_record(tmp_path, old, new, says):
+    """What is declared to be lacking is what the record does not promise; else it is said which of the two to mend."""
     assert old in STORE
     done = run(tmp_path, STORE.replace(old, new), "-k", "test_says_what_it_can")
 
     assert done.returncode == 1
     assert "test_says_what_it_can" in done.stdout
+    assert says in done.stdout
     assert "TestStore: full lexical" in done.stdout
 
 
@@ -280,4 +344,33 @@ def test_where_to_begin(tmp_path):
     assert done.returncode == 1
     assert "TestStore: mend test_" in summary
     assert " first" in summary
-    assert "What its failure means: docs/plugins/README.md#test-it\n" in summary
+    assert "What its failure means: docs/plugins/store.md#when-a-test-fails\n" in summary
+
+
+def test_says_what_was_lost(tmp_path):
+    """A store that forgets is told in words what is gone."""
+    done = run(tmp_path, FORGETFUL, "-k", "test_durable")
+
+    assert done.returncode == 1
+    assert (
+        "after closing and opening, the number of items by partition: your part gives {}; the kit expects"
+        in done.stdout
+    )
+
+
+def test_says_what_strays(tmp_path):
+    """A family is told which member is not of its scope, and in which channel there are how many too many."""
+    done = run(tmp_path, STRAYS, "-k", "test_sizes or test_at_most_k")
+
+    assert done.returncode == 1
+    assert "/strays/choice@1: your part gives a member that the kit has not put there" in done.stdout
+    assert "channels with more members than k=1, and how many they have: your part gives {'fts': 2" in done.stdout
+    assert "KeyError" not in done.stdout
+
+
+def test_counts_come_before_what_is_computed_from_them():
+    """The tests of a family's counts come before those that judge by these, so that they are named first."""
+    tests = list(contract_tests(FamilyContract))
+    counts = ("test_occurrences", "test_length", "test_statistics", "test_cosines")
+
+    assert max(map(tests.index, counts)) < min(map(tests.index, ("test_best_by_words", "test_best_by_vector")))

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -26,6 +26,32 @@ KILLS = ((0, 0.0), (1, 0.003), (4, 0.0), (9, 0.011))
 """After how many acknowledged batches, and how many seconds later, a writer is killed."""
 ENDLESS = 100_000
 PATIENCE = 60
+COUNTER = "the change counter"
+
+
+def held(db: Database) -> dict[str, Any]:
+    """Return what a store holds of the artifacts a, b and c: what it is, in words, and what is compared."""
+    with db.snapshot() as snapshot:
+        seen = view(snapshot)
+        histories = {name: snapshot.history("s", "memory", name) for name in "abc"}
+    texts = {
+        f"number, state and text of the revisions of {name!r}": [
+            (each.address.revision, each.state, each.item.text) for each in revisions
+        ]
+        for name, revisions in histories.items()
+    }
+    return {
+        "the number of items by partition": seen.partitions,
+        "the ids that are listed": [each.address.artifact_id for each in seen.listing],
+        "the ids that words find": sorted(seen.members),
+        **texts,
+        "occurrences and length of what words find": seen.members,
+        "the statistics of the partition": seen.statistics,
+        "the revisions as a whole": histories,
+        "the details of what is listed": seen.listing,
+        "the addresses of what is fetched": seen.addresses,
+        COUNTER: seen.changes,
+    }
 
 
 class Start(Protocol):
@@ -48,7 +74,6 @@ class ProcessContract(StoreContract):
         return start
 
     @pytest.mark.needs(Capability.DURABLE)
-    @pytest.mark.usefixtures("store_url")  # which may prepare a place
     def test_reading_creates_nothing(self, tmp_path: Path, open_again: Callable[[], Store]) -> None:
         """Opening and reading a store that is not there makes no file and no folder: the first write does.
 
@@ -67,9 +92,10 @@ class ProcessContract(StoreContract):
     @pytest.mark.needs(Capability.DURABLE)
     def test_durable(self, db: Database, reopen: Callable[[], Store]) -> None:
         """After closing and opening all is there, or still nothing, and goes on where it was."""
-        assert db.partitions() == {}
+        agree("partitions of a fresh store", {}, db.partitions())
         db = Database(reopen())
-        assert (db.partitions(), db.listing(), db.history("a")) == ({}, (), [])
+        nothing = (db.partitions(), db.listing(), db.history("a"))
+        agree("partitions, listing and history of an empty store that was closed and opened", ({}, (), []), nothing)
         db.put(
             db.item("a", "apple", tags=("x",)),
             db.item("a", "pear 北京大学"),
@@ -78,15 +104,18 @@ class ProcessContract(StoreContract):
         )
         db.retire("b")
         db.purge("c")
-        with db.snapshot() as snapshot:
-            before = view(snapshot), snapshot.history("s", "memory", "a")
+        before = held(db)
         again = Database(reopen())
-        with again.snapshot() as snapshot:
-            after = view(snapshot), snapshot.history("s", "memory", "a")
+        after = held(again)
+        for what, expected in before.items():
+            agree(f"after closing and opening, {what}", expected, after[what])
+        outcomes = again.put(again.item("a", "pear 北京大学"), again.item("b", "apple"))
 
-        assert after == before
-        assert again.put(again.item("a", "pear 北京大学"), again.item("b", "apple")) == ["unchanged", "revived"]
-        assert again.changes() > before[0].changes
+        agree("outcomes of what is current, and of what was retired, put again", ["unchanged", "revived"], outcomes)
+        counted = again.changes()
+        assert counted > before[COUNTER], (
+            f"{COUNTER} is {counted} after another write, and was {before[COUNTER]} before"
+        )
 
     @pytest.mark.needs(Capability.DURABLE, Capability.MULTI_PROCESS)
     def test_opened_twice(self, db: Database, open_again: Callable[[], Store]) -> None:

@@ -24,20 +24,24 @@ from powerctx_core.testing.plugin import LEFT_OUT, PROFILE
 
 __all__ = ["StoreContract"]
 
-LEGEND = "In every comparison the left side is what the store gave, and the right side what the contract expects."
+LEGEND = (
+    "Where a message does not say which is which, the left side is what the store gave, and the right side what the "
+    "contract expects."
+)
 
 
 class StoreContract(Contract):
     """The part of a store's contracts that opens it.
 
-    A subclass must give the fixture ``store_url``.  In every comparison the left side is what the store gave, the right
-    one what is expected of it.
+    A subclass must give the fixture ``store_url``.
 
     Attributes:
         settings: as in ``powerctx.toml``, for every host of the tests.
         plugins: entry-point names of the only plugins to load; ``None`` loads all that are installed.
         extra: plugin modules or objects that are not installed; only modules reach other processes.
     """
+
+    guide = "docs/plugins/store.md#when-a-test-fails"
 
     settings: ClassVar[Mapping[str, Any]] = {}
     plugins: ClassVar[tuple[str, ...] | None] = None
@@ -157,7 +161,17 @@ class StoreContract(Contract):
         """The record's capabilities and the declared lacks name every capability once."""
         can = host.store_for(store_url).capabilities
         record_property(PROFILE, self._profile(can, request.config.stash[LEFT_OUT].get(type(self), [])))
+        both = ", ".join(each for each in Capability if each in can and each in self.lacks)
+        neither = ", ".join(each for each in Capability if each not in can and each not in self.lacks)
 
+        assert not both, (
+            f"the record promises {both}, and lacks of {type(self).__name__} says that it is missing; take what the "
+            "store can do out of lacks, and what it cannot out of the record's capabilities"
+        )
+        assert not neither, (
+            f"neither the record nor lacks of {type(self).__name__} names {neither}; add what the store can do to the "
+            "record's capabilities, and what it cannot to lacks, as not_yet('why') or cannot('why')"
+        )
         assert can == set(Capability) - set(self.lacks)
 
     def _profile(self, can: frozenset[Capability], left_out: list[str]) -> str:

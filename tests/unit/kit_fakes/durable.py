@@ -224,7 +224,7 @@ class Writes_one_by_one(Filed):  # noqa: N801 - as above
         return results
 
 
-@filed("test_durable")
+@filed("test_durable", "test_reading_creates_nothing")
 class Notes_the_opening(Filed):  # noqa: N801 - as above
     """A store that is opened again holds a note about it."""
 
