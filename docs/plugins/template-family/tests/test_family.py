@@ -13,6 +13,8 @@ import powerctx_core as powerctx
 from powerctx_core import ConfigError, Item
 from powerctx_core.testing import FamilyContract
 
+FAMILY = "notes"
+FILE = f"parts.{FAMILY}.file"
 FREEZE = {
     "id": "freeze",
     "scope": "project:demo",
@@ -24,7 +26,7 @@ FREEZE = {
 
 
 class TestNotes(FamilyContract):
-    family_name = "notes"
+    family_name = FAMILY
 
     @pytest.fixture
     def seed(self, tmp_path: Path) -> Callable[[Sequence[Item]], Mapping[str, str]]:
@@ -42,7 +44,7 @@ class TestNotes(FamilyContract):
                 }
                 for item in items
             ]
-            return {"parts.notes.file": written(tmp_path, notes)}
+            return {FILE: written(tmp_path, notes)}
 
         return seed
 
@@ -56,25 +58,25 @@ def written(folder: Path, notes: object) -> str:
 
 def asked(path: str) -> str:
     """Return what is prepared from the notes in a file."""
-    with powerctx.open("memory://", settings={"parts.notes.file": path}) as ctx:
-        return ctx.prepare("deployed on Friday?", scope_id="project:demo", families=("notes",)).content or ""
+    with powerctx.open("memory://", settings={FILE: path}) as ctx:
+        return ctx.prepare("deployed on Friday?", scope_id="project:demo", families=(FAMILY,)).content or ""
 
 
 def test_cited(tmp_path: Path) -> None:
     """A note is cited with the tracker's revision and its link."""
     content = asked(written(tmp_path, [FREEZE]))
 
-    assert '"ref":["notes","freeze",2],"url":"https://tracker.example/7"' in content
+    assert f'"ref":["{FAMILY}","freeze",2],"url":"https://tracker.example/7"' in content
 
 
 def test_changed_file(tmp_path: Path) -> None:
     """A file that has changed is read again by whoever has it open."""
     path = written(tmp_path, [FREEZE])
-    with powerctx.open("memory://", settings={"parts.notes.file": path}) as ctx:
-        before = ctx.find("Friday", scope_id="project:demo", families=("notes",)).hits
+    with powerctx.open("memory://", settings={FILE: path}) as ctx:
+        before = ctx.find("Friday", scope_id="project:demo", families=(FAMILY,)).hits
         written(tmp_path, [FREEZE, {**FREEZE, "id": "thaw", "text": "On Friday a week later it ends."}])
         os.utime(path, (0, 0))
-        after = ctx.find("Friday", scope_id="project:demo", families=("notes",)).hits
+        after = ctx.find("Friday", scope_id="project:demo", families=(FAMILY,)).hits
 
     assert [len(before), len(after)] == [1, 2]
 
@@ -88,3 +90,9 @@ def test_bad_file(tmp_path: Path, notes: object) -> None:
 
     with pytest.raises(ConfigError, match=r"tracker\.json"):
         asked(path)
+
+
+def test_setting_to_correct(tmp_path: Path) -> None:
+    """Where the file is missing, the error names the setting that leads there."""
+    with pytest.raises(ConfigError, match=f"correct it, or {FILE}"):
+        asked(str(tmp_path / "none.json"))

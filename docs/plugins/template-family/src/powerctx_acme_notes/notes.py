@@ -31,6 +31,10 @@ class Notes:
     def read(cls, path: Path, family: str) -> Notes:
         """Read the file.
 
+        Args:
+            path: the file.
+            family: the name of the family, which its items and its table of settings bear.
+
         Raises:
             ConfigError: it is not there, is no JSON, or a note lacks something.
         """
@@ -42,7 +46,9 @@ class Notes:
                 evidence = {"url": str(note["url"])} if "url" in note else {}
                 identity[note["scope"], note["id"]] = (int(note.get("revision", 1)), evidence)
         except (OSError, ValueError, KeyError, TypeError, InvalidRequest) as error:
-            raise ConfigError(f"{path} cannot be read as notes: {error!r}; correct it, or parts.notes.file.") from error
+            raise ConfigError(
+                f"{path} cannot be read as notes: {error!r}; correct it, or parts.{family}.file."
+            ) from error
         if len(identity) < len(notes):
             raise ConfigError(f"{path} holds two notes of one scope and id; an id names one note.")
         return cls(store, identity)

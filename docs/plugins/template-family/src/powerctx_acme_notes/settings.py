@@ -1,4 +1,4 @@
-"""Settings of the family, ``[parts.notes]``."""
+"""Settings of the family: the table below ``[parts]`` that has its name."""
 
 from __future__ import annotations
 
