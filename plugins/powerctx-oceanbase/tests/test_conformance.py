@@ -69,7 +69,9 @@ class TestSeekdbCatalogue(OnSeekdb, CatalogueContract):
             "test_scopes_find_their_own",
             "test_threads_categories_and_tags",
             "test_longest_ids",
+            "test_white_space_stays",
             # processes
+            "test_reading_creates_nothing",
             "test_durable",
             "test_processes_lose_nothing",
             "test_killed_writers",

@@ -62,7 +62,10 @@ class StoreContract(Contract):
 
     @pytest.fixture
     def store_url(self) -> str:
-        """Give the URL of a store that does not exist yet; the same URL is the same store where it is durable."""
+        """Give the URL of a store that does not exist yet; the same URL is the same store where it is durable.
+
+        What it keeps in files lies below pytest's ``tmp_path``, or the kit cannot see what is made there.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs a fixture store_url that returns a fresh store's URL")
 
     @pytest.fixture
