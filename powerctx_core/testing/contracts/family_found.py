@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -48,6 +48,14 @@ class FoundContract(OpenFamilyContract):
         agree("channels with members in an unknown scope", [], [name for name, keys in pool.channels.items() if keys])
         counts = (statistics.items, statistics.mean_length, dict(statistics.document_frequency))
         agree("items, mean length and frequencies of an unknown scope", (0, 0, {}), counts)
+
+    def test_scopes_that_look_alike(self, ask: Question) -> None:
+        """A scope that differs from one that holds something in case or blanks, or as a pattern or path, is another."""
+        for item in ask.items:
+            for scope in _alike(item.scope_id):
+                if scope not in ask.scopes:
+                    pool = ask.pool(words(item), scope, weights=BOTH)
+                    agree(f"members in {scope!r}, where nothing was stored", {}, dict(pool.candidates))
 
     def test_own_family_only(self, ask: Question) -> None:
         """What is stored for another family is not found."""
@@ -155,3 +163,12 @@ class FoundContract(OpenFamilyContract):
         assert "kit-new" in names(added), "an item that was added is not found"
         agree("text of an item that was changed", changed.text, heads.get(str(old.artifact_id)))
         assert gone.artifact_id not in names(left), "an item that is gone is found"
+
+
+def _alike(scope: str) -> Iterator[str]:
+    """Give scopes that are another one, and that somebody might take for *scope*."""
+    yield from (scope.upper(), scope.lower(), scope.swapcase(), scope.title())
+    yield from (f" {scope}", f"{scope} ", f"{scope}\u3000", f"{scope}\u0301", f"{scope}/", f"{scope}:")
+    yield from ("%", "*", "_" * len(scope), f"{scope[:-1]}%", f"{scope[:-1]}_", f"{scope[:-1]}*", f"{scope[:-1]}?")
+    yield from (f"./{scope}", f"x/../{scope}", f"/{scope}")
+    yield "".join(chr(ord(each) + 0xFEE0) if "!" <= each <= "~" else each for each in scope)  # the same letters, wide
