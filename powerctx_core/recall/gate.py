@@ -29,7 +29,6 @@ __all__ = [
     "GatePolicy",
     "assess",
     "gate_named",
-    "signals_of",
 ]
 
 REASONS: Final = (
@@ -179,11 +178,6 @@ class _Scores:
             if len(good) > 1:
                 gaps.append(max(good) - sum(good) / len(good))
         return max(gaps, default=None)
-
-
-def signals_of(candidates: Sequence[Evidence], query_terms: Iterable[str], policy: GatePolicy) -> Signals:
-    """Return the signals of *candidates*, which stand in fused order within each (family, scope)."""
-    return _measured(candidates, frozenset(query_terms), policy)[0]
 
 
 def _measured(

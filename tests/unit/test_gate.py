@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from powerctx_core import InvalidRequest
-from powerctx_core.recall.gate import REASONS, V2, Assessment, Evidence, GatePolicy, assess, signals_of
+from powerctx_core.recall.gate import REASONS, V2, Assessment, Evidence, GatePolicy, assess
 
 TERMS = ("alpha", "beta")
 
@@ -139,7 +139,6 @@ def test_laws(candidates: list[Evidence], content: bool, bounded: bool, rerank: 
     assert -1.0 <= signals.mean_relevance <= max(signals.top_relevance, 0.0) + 1e-12 <= 1.0 + 1e-12
     assert 0.0 <= signals.top_gap <= 0.7
     assert 0.0 <= signals.lexical_overlap <= 1.0
-    assert signals == signals_of(candidates, TERMS, V2)
 
 
 @pytest.mark.parametrize(
