@@ -25,7 +25,7 @@ from powerctx_oceanbase.store import open_store
         ("oceanbase://root:hidden@host/mysql", "the server's own"),
         ("oceanbase://root:hidden@host:x/db", "no URL"),
         ("oceanbase://root:hidden@host/db?password=hidden", "the parameter password is not known"),
-        ("oceanbase://root:hidden@host/db?tls=maybe", "tls"),
+        ("oceanbase://root:hidden@host/db?tls=maybe", "since tls must be prefer, off, on or verify; write"),
         ("oceanbase://root:hidden@host/db?pool=0", "pool must be from 1"),
         ("oceanbase://root:hidden@host/db?pool=\u0663", "pool must be from 1"),
         ("oceanbase://root:hidden@host/db?buckets=3", "a power of two"),

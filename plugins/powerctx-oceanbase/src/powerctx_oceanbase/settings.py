@@ -10,6 +10,9 @@ _MOST = (1 << 31) - 1
 MOST_BUCKETS = 64
 
 
+_TLS = ("prefer", "off", "on", "verify")
+
+
 @attrs.frozen(kw_only=True)
 class OceanBaseSettings:
     """How the database is used.
@@ -36,7 +39,12 @@ class OceanBaseSettings:
     rank_above: int = attrs.field(default=2000)
     exact_below: int = attrs.field(default=8000)
     reanalyse_at_most: int = attrs.field(default=20_000)
-    tls: str = attrs.field(default="prefer", validator=attrs.validators.in_(("prefer", "off", "on", "verify")))
+    tls: str = attrs.field(default="prefer")
+
+    @tls.validator
+    def _check_tls(self, _: attrs.Attribute[str], value: str) -> None:
+        if value not in _TLS:
+            raise ValueError(f"must be {', '.join(_TLS[:-1])} or {_TLS[-1]}, not {value!r}")
 
     @pool.validator
     @connect_timeout_s.validator
