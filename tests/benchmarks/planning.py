@@ -82,7 +82,7 @@ def main() -> None:
                 plan(candidates, budget, meters(budget, estimator), renderer, _SELECTION)
                 seconds.append(time.perf_counter() - begin)
             counting = _Counting(renderer)
-            found = plan(candidates, budget, meters(budget, estimator), counting, _SELECTION)  # type: ignore[arg-type]
+            found = plan(candidates, budget, meters(budget, estimator), counting, _SELECTION)  # type: ignore[arg-type]  # a renderer that counts stands in for one
             print(
                 f"{name:21} {type(renderer).__name__:9} median {statistics.median(seconds) * 1000:6.2f} ms, least "
                 f"{min(seconds) * 1000:6.2f} ms; {len(found.entries):2} entries; escaped "

@@ -39,7 +39,7 @@ class _Counting:
 
     def entry(self, *arguments: object, **more: object) -> tuple[str, str]:
         self.entries += 1
-        return self._renderer.entry(*arguments, **more)  # type: ignore[arg-type]
+        return self._renderer.entry(*arguments, **more)  # type: ignore[arg-type]  # what came is passed on
 
     def meter(self, unit: str, limit: int) -> Meter:
         cost = {"bytes": utf8_bytes, "chars": len, "tokens": O200k().cost}[unit]
@@ -65,7 +65,7 @@ def _counted(
     counting = _Counting(renderer)
     budget = Budget(max_items=64, item_bytes=item_bytes)
     meters = [counting.meter(unit, limit) for unit, limit in limits.items()]
-    plan(_candidates(count, characters), budget, meters, counting, _SELECTION)  # type: ignore[arg-type]
+    plan(_candidates(count, characters), budget, meters, counting, _SELECTION)  # type: ignore[arg-type]  # a renderer that counts stands in for one
     return counting
 
 

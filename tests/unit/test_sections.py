@@ -109,7 +109,7 @@ def test_nothing_is_read_for_no_section() -> None:
     with powerctx.open("memory://", plugins=(), settings={}) as ctx:
         opened = []
         snapshot = ctx.store.catalogue.snapshot
-        ctx.store.catalogue.snapshot = lambda deadline: opened.append(deadline) or snapshot(deadline)  # type: ignore[method-assign]
+        ctx.store.catalogue.snapshot = lambda deadline: opened.append(deadline) or snapshot(deadline)  # type: ignore[method-assign]  # of this store alone
         ctx.prepare("release", scope_id="s", sections=[])
         assert opened == []
         ctx.prepare("release", scope_id="s")
@@ -178,7 +178,7 @@ def test_entries(sections: list[tuple[str, int]], max_items: int | None, most: i
         ({"sections": _asked(("experience", 3))}, "sections", "asks for 3 entries of experience; it allows 1 to 2"),
         ({"sections": _asked(("ticket", 1))}, "sections", "asks for 1 entries of ticket; it allows 2 to 12"),
         ({"sections": _asked(("memory", 0))}, "sections", "asks for 0 entries of memory; it must be a whole number"),
-        ({"sections": _asked(("memory", True))}, "sections", "asks for True entries"),  # type: ignore[arg-type]
+        ({"sections": _asked(("memory", True))}, "sections", "asks for True entries"),  # type: ignore[arg-type]  # what the check is for
         ({"sections": _asked(("alone", 1))}, "sections", "names alone, a family without sections"),
         ({"sections": _asked(("hidden", 1))}, "sections", "family 'hidden' is not searched by query"),
         ({"sections": _asked(("nowhere", 1))}, "sections", "No family 'nowhere' is installed; installed families: mem"),
@@ -277,8 +277,8 @@ def test_markdown(ctx: powerctx.Context) -> None:
 
 def test_the_renderer_follows_from_sections() -> None:
     """A pack of sections is Markdown unless another renderer is named; without sections it is as ever."""
-    assert "sections" == PrepareRequest(query="q", scope_id="s", sections=[]).renderer  # type: ignore[arg-type]
-    assert "plain" == PrepareRequest(query="q", scope_id="s", sections=[], renderer="plain").renderer  # type: ignore[arg-type]
+    assert "sections" == PrepareRequest(query="q", scope_id="s", sections=[]).renderer  # type: ignore[arg-type]  # a list is taken, too
+    assert "plain" == PrepareRequest(query="q", scope_id="s", sections=[], renderer="plain").renderer  # type: ignore[arg-type]  # a list is taken, too
     assert "prepared" == PrepareRequest(query="q", scope_id="s").renderer
 
 

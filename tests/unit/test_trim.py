@@ -31,7 +31,7 @@ def candidate(
     body = text or f"{name * 60} tells of its own affairs."
     address = Address("s", family, name, 1)
     values: dict[str, object] = {"created_at": DAY, "updated_at": DAY} | fields
-    raw = RawCandidate(address=address, length=1, head=body, body_bytes=len(body.encode()), **values)  # type: ignore[arg-type]
+    raw = RawCandidate(address=address, length=1, head=body, body_bytes=len(body.encode()), **values)  # type: ignore[arg-type]  # the values of a test are of many types
     hit = Hit(candidate=raw, score=score, match=1.0, channels=("fts",))
     return Candidate(address=address, text=body, body_bytes=raw.body_bytes, score=score, hit=hit)
 
@@ -261,12 +261,12 @@ def test_value_within_sections(ctx: powerctx.Context) -> None:
 def test_reading_never_counts(ctx: powerctx.Context) -> None:
     """``prepare`` and ``find`` leave the counts, and everything else, as they are."""
     ctx.mark_used("powerctx://s/memory/a")
-    before = ctx.store.catalogue.state()  # type: ignore[attr-defined]
+    before = ctx.store.catalogue.state()  # type: ignore[attr-defined]  # of the store in memory
     for trim in ("rank", "value"):
         ctx.prepare("release", scope_id="s", trim=trim)
     ctx.find("release", scope_id="s")
 
-    assert before is ctx.store.catalogue.state()  # type: ignore[attr-defined]
+    assert before is ctx.store.catalogue.state()  # type: ignore[attr-defined]  # of the store in memory
 
 
 def test_mark_used_takes_what_names_items(ctx: powerctx.Context) -> None:
@@ -278,7 +278,7 @@ def test_mark_used_takes_what_names_items(ctx: powerctx.Context) -> None:
     with pytest.raises(InvalidRequest, match="not a powerctx URI"):
         ctx.mark_used("nonsense")
     with pytest.raises(InvalidRequest, match="uris must be a list"):
-        ctx.mark_used(3)  # type: ignore[arg-type]
+        ctx.mark_used(3)  # type: ignore[arg-type]  # what the check is for
 
 
 def test_a_store_without_counts() -> None:
@@ -327,7 +327,7 @@ def _answering(answer: Callable[[Deadline], object]) -> powerctx.Context:
 
     def make(url: str, settings: powerctx.NoSettings) -> MemoryStore:
         store = MemoryStore("memory://", settings)
-        store._usage = _Counts(answer)  # type: ignore[assignment]
+        store._usage = _Counts(answer)  # type: ignore[assignment]  # answers as a broken store does
         return store
 
     ctx = powerctx.open("counting://", plugins=(), extra=[Plugin()], settings={})
@@ -384,7 +384,7 @@ def test_one_more_read_and_no_write(tmp_path: Path) -> None:
         for trim in ("rank", "value"):
             ctx.prepare("release", scope_id="s", trim=trim)
         seen: list[str] = []
-        driver = ctx.store._database._engine  # type: ignore[attr-defined]
+        driver = ctx.store._database._engine  # type: ignore[attr-defined]  # of the SQLite store
         with driver.connect() as connection:
             connection.connection.driver_connection.set_trace_callback(seen.append)
         counted = []
