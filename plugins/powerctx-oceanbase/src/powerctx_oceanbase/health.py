@@ -14,6 +14,7 @@ from powerctx_core.types import Deadline
 from powerctx_oceanbase import vector_statements as sql
 from powerctx_oceanbase.database import OceanBaseDatabase
 from powerctx_sqlalchemy.tables import meta, partition, version
+from powerctx_sqlalchemy.vector_tables import PROFILE
 
 if TYPE_CHECKING:
     from powerctx_oceanbase.vectors import OceanBaseVectorIndex
@@ -70,7 +71,7 @@ def _content(connection: sa.Connection, facts: dict[str, str], problems: list[st
     facts["analysis"] = analysis
     facts["items"], facts["partitions"] = str(items), str(partitions)
     facts["store id"], facts["changes"] = known.get("store_id", "missing"), known.get("changes", "missing")
-    model = connection.exec_driver_sql(sql.PROFILE).first()
+    model = connection.exec_driver_sql(PROFILE).first()
     if model is not None:
         count = connection.exec_driver_sql(sql.count(model[0])).scalar_one()
         facts["vectors"] = f"{count} of {model[1]} ({model[2]} dimensions)"

@@ -11,7 +11,6 @@ from sqlalchemy.dialects import mysql
 from powerctx_core.types import Filters, Key
 from powerctx_sqlalchemy.statements import Shape
 
-PROFILE = "SELECT id, fingerprint, dimensions FROM embedding_profile"
 NUMBERS = "SELECT id FROM embedding_profile"
 PROFILES = "SELECT value FROM meta WHERE name = 'profiles'"
 CHANGES = "SELECT value FROM meta WHERE name = 'changes'"

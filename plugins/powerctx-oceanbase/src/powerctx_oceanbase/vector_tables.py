@@ -12,11 +12,11 @@ import attrs
 import sqlalchemy as sa
 
 from powerctx_core.types import Deadline, EmbeddingProfile
-from powerctx_core.vectors import check_profile
 from powerctx_oceanbase import vector_statements as sql
 from powerctx_oceanbase.database import LONGEST_READ_S, OceanBaseDatabase
 from powerctx_oceanbase.ddl import vector_table
 from powerctx_sqlalchemy import PartitionRow, RelationalSnapshot
+from powerctx_sqlalchemy.vector_tables import stored_model
 
 __all__ = ["VectorTables", "finish"]
 
@@ -64,16 +64,7 @@ class VectorTables:
         Raises:
             CapabilityError: it is another one.
         """
-        stored = connection.exec_driver_sql(sql.PROFILE).first()
-        if stored is None:
-            return None
-        number, fingerprint, dimensions = stored
-        if (fingerprint, dimensions) != (profile.fingerprint, profile.dimensions):
-            count = int(connection.exec_driver_sql(sql.count(number)).scalar_one())
-            if not count:
-                return None
-            check_profile(fingerprint, dimensions, count, profile)
-        return int(number)
+        return stored_model(connection, profile, sql.count)
 
     def prepared(self, profile: EmbeddingProfile) -> int | None:
         """Return the number of a table that is made for *profile*, or ``None`` when it has one.

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from powerctx_core.ports import NearestRequest, Snapshot, Unembedded
 from powerctx_core.types import Deadline, EmbeddingProfile, Filters, Key
-from powerctx_core.vectors import check_vector, embedding_text, text_hash, unattached
+from powerctx_core.vectors import check_vector, embedding_text, half_precision, text_hash, unattached
 from powerctx_oceanbase import vector_statements as sql
 from powerctx_oceanbase.database import OceanBaseDatabase
 from powerctx_oceanbase.vector_tables import VectorTables, finish
@@ -84,7 +84,7 @@ class OceanBaseVectorIndex:
             number = self._tables.named(connection, profile, prepared)
             if number is not None:
                 rows = [
-                    (key, text_hash(embedding_text(title, start)), _rounded(vectors[key]))
+                    (key, text_hash(embedding_text(title, start)), half_precision(vectors[key]))
                     for key, _, title, start in found
                 ]
                 connection.exec_driver_sql(sql.delete_some(number, [row[0] for row in rows]))
@@ -240,13 +240,6 @@ def _ordered(rows: Iterable[Sequence[Any]]) -> list[tuple[Key, float]]:
 @lru_cache(maxsize=256)
 def _filtered(number: int, filters: Filters) -> sa.TextClause:
     return sql.filtered(number, filters)
-
-
-def _rounded(vector: bytes) -> bytes:
-    """Return a float32 vector with the values that float16 has."""
-    count = len(vector) // 4
-    halves = struct.pack(f"<{count}e", *struct.unpack(f"<{count}f", vector))
-    return struct.pack(f"<{count}f", *struct.unpack(f"<{count}e", halves))
 
 
 def _read(told: str) -> bytes:

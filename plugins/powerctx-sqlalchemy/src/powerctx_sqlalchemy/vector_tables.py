@@ -8,12 +8,18 @@ change counter after the transaction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import sqlalchemy as sa
 
+from powerctx_core.types import EmbeddingProfile
+from powerctx_core.vectors import check_profile
 from powerctx_sqlalchemy.tables import metadata
 from powerctx_sqlalchemy.types import BIG, digest, text
 
-__all__ = ["PLAIN", "SQLITE_TRIGGERS", "embedding_profile", "vector", "vector_removed"]
+__all__ = ["PLAIN", "PROFILE", "SQLITE_TRIGGERS", "embedding_profile", "stored_model", "vector", "vector_removed"]
+
+PROFILE = "SELECT id, fingerprint, dimensions FROM embedding_profile"
 
 # The one model in use.  An id is never used twice: it tells which vectors a process has in memory.
 embedding_profile = sa.Table(
@@ -69,3 +75,26 @@ def _triggers(_: sa.MetaData, connection: sa.Connection, **__: object) -> None:
     if connection.dialect.name == "sqlite":
         for trigger in SQLITE_TRIGGERS:
             connection.exec_driver_sql(trigger)
+
+
+def stored_model(connection: sa.Connection, profile: EmbeddingProfile, count: Callable[[int], str]) -> int | None:
+    """Return the id of the stored model, or ``None`` when there is none or nothing of it.
+
+    Args:
+        connection: to read with.
+        profile: the model that is to be used.
+        count: returns the statement that counts the vectors of the model with that id.
+
+    Raises:
+        CapabilityError: it is another one.
+    """
+    stored = connection.exec_driver_sql(PROFILE).first()
+    if stored is None:
+        return None
+    number, fingerprint, dimensions = stored
+    if (fingerprint, dimensions) != (profile.fingerprint, profile.dimensions):
+        held = int(connection.exec_driver_sql(count(number)).scalar_one())
+        if not held:
+            return None
+        check_profile(fingerprint, dimensions, held, profile)
+    return int(number)

@@ -14,7 +14,6 @@ from powerctx_sqlalchemy.vector_tables import vector
 
 _MODEL = "(SELECT id FROM embedding_profile)"
 
-PROFILE = "SELECT id, fingerprint, dimensions FROM embedding_profile"
 ADD_PROFILE = "INSERT INTO embedding_profile(fingerprint, dimensions, forgotten) VALUES (?, ?, ?) RETURNING id"
 FORGET_PROFILE = "DELETE FROM embedding_profile"
 COUNT = "SELECT count(*) FROM vector"

@@ -20,10 +20,11 @@ import sqlalchemy as sa
 from powerctx_core.errors import CapabilityError
 from powerctx_core.ports import NearestRequest, Snapshot, Unembedded
 from powerctx_core.types import Deadline, EmbeddingProfile, Filters, Key
-from powerctx_core.vectors import check_profile, embedding_text, text_hash, unattached
+from powerctx_core.vectors import embedding_text, text_hash, unattached
 from powerctx_sqlalchemy import PartitionRow, RelationalSnapshot
 from powerctx_sqlalchemy.statements import parameters
 from powerctx_sqlalchemy.tables import block
+from powerctx_sqlalchemy.vector_tables import PROFILE, stored_model
 from powerctx_sqlite import vector_statements as sql
 from powerctx_sqlite.database import SqliteDatabase
 
@@ -101,7 +102,7 @@ class SqliteVectorIndex:
             return 0
         with self._database.writing() as connection, self._database.told("delete vectors"):
             deleted = int(connection.exec_driver_sql(sql.COUNT).scalar_one())
-            if connection.exec_driver_sql(sql.PROFILE).first() is not None:
+            if connection.exec_driver_sql(PROFILE).first() is not None:
                 stamp = _stamp(connection)
                 for statement in sql.CLEAR:
                     connection.exec_driver_sql(statement)
@@ -291,21 +292,7 @@ def _signs() -> Any:
 
 
 def _same(connection: sa.Connection, profile: EmbeddingProfile) -> int | None:
-    """Return the id of the stored model, or ``None`` when there is none or nothing of it.
-
-    Raises:
-        CapabilityError: it is another one.
-    """
-    stored = connection.exec_driver_sql(sql.PROFILE).first()
-    if stored is None:
-        return None
-    number, fingerprint, dimensions = stored
-    if (fingerprint, dimensions) != (profile.fingerprint, profile.dimensions):
-        count = int(connection.exec_driver_sql(sql.COUNT).scalar_one())
-        if not count:
-            return None
-        check_profile(fingerprint, dimensions, count, profile)
-    return int(number)
+    return stored_model(connection, profile, lambda _: sql.COUNT)
 
 
 def _claim(connection: sa.Connection, profile: EmbeddingProfile, stamp: int) -> int:
