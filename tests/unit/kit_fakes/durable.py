@@ -294,17 +294,19 @@ class Mixes_models(Filed):  # noqa: N801 - as above
 
 
 class Late(Unrefusing):
-    """An index that stores a batch with the next one."""
+    """An index that stores a batch with the one after the next: a kill between two finds the last one missing."""
 
-    waiting: Any = None
+    waiting: tuple[Any, ...] = ()
 
     def upsert(self, vectors):
-        """Keep this batch and store the last."""
+        """Keep this batch and the one before, and store the one before that."""
         if len(vectors) < 2:
             return self.index.upsert(vectors)
-        waiting, self.waiting = self.waiting, dict(vectors)
-        if waiting:
-            self.index.upsert(waiting)
+        self.waiting = (*self.waiting, dict(vectors))
+        if len(self.waiting) > 2:
+            first, *rest = self.waiting
+            self.waiting = tuple(rest)
+            self.index.upsert(first)
         return len(vectors)
 
 
