@@ -10,7 +10,6 @@ TYPE_CHECKING = False  # as in typing, which would be most of the time that this
 if TYPE_CHECKING:
     from powerctx_core.context import (
         Context as Context,
-        open as open,
     )
     from powerctx_core.errors import (
         CapabilityError as CapabilityError,
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     )
     from powerctx_core.memory_store import (
         MemoryStore as MemoryStore,
+    )
+    from powerctx_core.opening import (
+        open as open,
     )
     from powerctx_core.ports import (
         AdmissionRule as AdmissionRule,
@@ -111,7 +113,7 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
-    "context": ("Context", "open"),
+    "context": ("Context",),
     "errors": (
         "CapabilityError",
         "ConfigError",
@@ -127,6 +129,7 @@ _MODULES = {
     ),
     "hookspecs": ("hookimpl",),
     "memory_store": ("MemoryStore",),
+    "opening": ("open",),
     "ports": (
         "AdmissionRule",
         "Call",

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-import attrs
-
-from powerctx_core import config
+from powerctx_core.arguments import artifact_named, artifacts_named, as_text, listed, request_of
 from powerctx_core.blame import Blame
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
-from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, PowerctxError, shown
+from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, PowerctxError
 from powerctx_core.host import Host
 from powerctx_core.ports import CountingStore, Store, StoreStatus
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
 from powerctx_core.secrecy import secrets
+from powerctx_core.settings import Settings
 from powerctx_core.text.terms import analyse_query
-from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision, parse_uri
+from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision
 from powerctx_core.workers import Lanes, Observers, Workers, awaited
 
-__all__ = ["Context", "open"]
+__all__ = ["Context"]
 
 _EMBEDDING_WORKERS = 4
 _AWAITED_CALLS = 64
@@ -39,7 +35,7 @@ class Context:
     ``mark_used``.  Use it as a context manager or call :meth:`close`.
     """
 
-    def __init__(self, host: Host, store: Store, settings: config.Settings, url: str) -> None:
+    def __init__(self, host: Host, store: Store, settings: Settings, url: str) -> None:
         self.host = host
         self.store = store
         self.settings = settings
@@ -122,7 +118,7 @@ class Context:
             StoreError: the store refused; nothing of the batch was kept.
         """
         self._check_open()
-        batch = _listed("items", items)
+        batch = listed("items", items)
         for item in batch:
             if not isinstance(item, Item):
                 raise InvalidRequest(f"put takes Item values, not {type(item).__name__}.", field="items")
@@ -159,14 +155,14 @@ class Context:
             NotFound: nothing is stored there, or (without a revision) it was retired.
         """
         self._check_open()
-        scope_id, family, artifact_id, revision = _named(uri)
+        scope_id, family, artifact_id, revision = artifact_named(uri)
         with self._blame(), self.store.catalogue.snapshot(Deadline()) as snapshot:
             if revision is None:
                 found = snapshot.latest(scope_id, family, artifact_id)
             else:
                 found = snapshot.get(Address(scope_id, family, artifact_id, revision))
         if found is None:
-            raise NotFound(f"{_shown(uri)} is not stored (or retired); `powerctx history` shows what was.")
+            raise NotFound(f"{as_text(uri)} is not stored (or retired); `powerctx history` shows what was.")
         return found
 
     def history(self, uri: str | Address) -> tuple[Revision, ...]:
@@ -176,11 +172,11 @@ class Context:
             NotFound: nothing was ever stored there, or it was purged.
         """
         self._check_open()
-        scope_id, family, artifact_id, _ = _named(uri)
+        scope_id, family, artifact_id, _ = artifact_named(uri)
         with self._blame(), self.store.catalogue.snapshot(Deadline()) as snapshot:
             revisions = snapshot.history(scope_id, family, artifact_id)
         if not revisions:
-            raise NotFound(f"{_shown(uri)} has no revisions.")
+            raise NotFound(f"{as_text(uri)} has no revisions.")
         return revisions
 
     def retire(self, uris: str | Address | Iterable[str | Address]) -> int:
@@ -189,7 +185,7 @@ class Context:
         An artifact is retired as a whole: a revision in a URI is ignored.
         """
         self._check_open()
-        artifacts = _artifacts(uris)
+        artifacts = artifacts_named(uris)
         with self._blame():
             return self.store.catalogue.retire(artifacts)
 
@@ -199,7 +195,7 @@ class Context:
         An artifact is deleted as a whole: a revision in a URI is ignored.
         """
         self._check_open()
-        artifacts = _artifacts(uris)
+        artifacts = artifacts_named(uris)
         with self._blame():
             return self.store.catalogue.purge(artifacts)
 
@@ -219,7 +215,7 @@ class Context:
                 "mark_used needs a store that keeps usage counts, which this one does not; use another store, or let "
                 "the setting trim.use be 0."
             )
-        artifacts = _artifacts(uris)
+        artifacts = artifacts_named(uris)
         with self._blame():
             return self.store.usage.add(artifacts)
 
@@ -231,7 +227,7 @@ class Context:
             PluginError, PlanInvariantError, StoreError: see :meth:`Engine.prepare`.
         """
         self._check_open()
-        return self._prepare(_request(PrepareRequest, request, parameters))
+        return self._prepare(request_of(PrepareRequest, request, parameters))
 
     async def aprepare(self, request: str | PrepareRequest, **parameters: Any) -> PreparedContext:
         """Return what :meth:`prepare` returns, without blocking the event loop.
@@ -245,7 +241,7 @@ class Context:
             InvalidRequest, PluginError, PlanInvariantError, StoreError: as :meth:`prepare`.
         """
         self._check_open()
-        checked = _request(PrepareRequest, request, parameters)
+        checked = request_of(PrepareRequest, request, parameters)
         return await awaited(self._calls, partial(self._prepare, checked), self._engine.deadline(checked))
 
     def _prepare(self, request: PrepareRequest, deadline: Deadline | None = None) -> PreparedContext:
@@ -261,7 +257,7 @@ class Context:
             PluginError, StoreError: see :meth:`Engine.find`.
         """
         self._check_open()
-        return self._find(_request(FindRequest, request, parameters))
+        return self._find(request_of(FindRequest, request, parameters))
 
     async def afind(self, request: str | FindRequest, **parameters: Any) -> Found:
         """Return what :meth:`find` returns, without blocking the event loop; see :meth:`aprepare`.
@@ -270,7 +266,7 @@ class Context:
             InvalidRequest, PluginError, StoreError: as :meth:`find`.
         """
         self._check_open()
-        checked = _request(FindRequest, request, parameters)
+        checked = request_of(FindRequest, request, parameters)
         return await awaited(self._calls, partial(self._find, checked), self._engine.deadline(checked))
 
     def _find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
@@ -305,96 +301,3 @@ class Context:
         self._check_open()
         with self._blame():
             return self.store.status()
-
-
-def open(
-    url: str | None = None,
-    *,
-    embedder: str | None = None,
-    settings: config.Settings | Mapping[str, Any] | None = None,
-    plugins: Sequence[str] | None = None,
-    extra: Sequence[object] = (),
-) -> Context:
-    """Open a store by URL.
-
-    Args:
-        url: ``sqlite:///notes.db``, ``memory://``, …; by default ``POWERCTX_STORE``, the setting ``store``, or the
-            file in the user's data directory.
-        embedder: name of an installed embedder, instead of the setting ``embedder``.
-        settings: settings, as a value or as a mapping of the same shape as ``powerctx.toml``; by default those of the
-            environment and the files.
-        plugins: entry-point names of the only plugins to load; ``()`` for core's own parts.
-        extra: plugin modules or objects that are not installed.
-
-    Raises:
-        ConfigError: a setting is wrong.
-        StoreUnavailable: no installed store answers to the URL, or it cannot be opened.
-    """
-    if url is not None and (not isinstance(url, str) or not url.strip()):
-        raise InvalidRequest(
-            f"url is {shown(url)}; name a store, such as sqlite:///notes.db, or leave it out.", field="url"
-        )
-    if isinstance(settings, config.Settings):
-        effective = settings
-    elif settings is not None:
-        effective = config.structure(settings)
-    else:
-        effective = config.load(flags=None, environ=os.environ, cwd=Path.cwd()).settings
-    if embedder is not None:
-        effective = attrs.evolve(effective, embedder=embedder)
-    host = Host.compose(effective, allow=effective.plugins if plugins is None else plugins, extra=extra)
-    chosen = url or effective.store or config.default_store_url()
-    try:
-        return Context(host, host.open_store(chosen), effective, chosen)
-    except BaseException:
-        host.close()
-        raise
-
-
-_T = TypeVar("_T")
-_R = TypeVar("_R", PrepareRequest, FindRequest)
-
-
-def _request(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) -> _R:
-    """Return the request object that the keyword form stands for."""
-    if isinstance(request, cls):
-        if parameters:
-            raise InvalidRequest(
-                f"{cls.__name__} was given together with {', '.join(sorted(parameters))}; use one form."
-            )
-        return request
-    allowed = [field.name for field in attrs.fields(cls)]
-    for name in parameters:
-        if name not in allowed or name == "query":
-            close = difflib.get_close_matches(name, allowed, n=1)
-            hint = f" Did you mean {close[0]}?" if close and close[0] != name else ""
-            raise InvalidRequest(
-                f"{name!r} is not a parameter here.{hint} Allowed are {', '.join(n for n in allowed if n != 'query')}.",
-                field=name,
-            )
-    if "scope_id" not in parameters:
-        raise InvalidRequest("scope_id is missing: name the scope to read.", field="scope_id")
-    return cls(query=request, **parameters)  # type: ignore[arg-type]  # the request checks its own fields
-
-
-def _named(uri: str | Address) -> tuple[str, str, str, int | None]:
-    # An address that somebody made by hand is checked like text.
-    try:
-        return parse_uri(uri.uri if isinstance(uri, Address) else uri)
-    except (TypeError, UnicodeEncodeError):
-        raise InvalidRequest(f"{shown(uri)} is no address.", field="uri") from None
-
-
-def _listed(field: str, values: Iterable[_T]) -> list[_T]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidRequest(f"{field} must be a list, not {type(values).__name__}.", field=field)
-    return list(values)
-
-
-def _shown(uri: str | Address) -> str:
-    return uri.uri if isinstance(uri, Address) else uri
-
-
-def _artifacts(uris: str | Address | Iterable[str | Address]) -> list[tuple[str, str, str]]:
-    many = [uris] if isinstance(uris, str | Address) else _listed("uris", uris)
-    return list(dict.fromkeys(_named(uri)[:3] for uri in many))

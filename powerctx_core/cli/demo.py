@@ -87,11 +87,11 @@ def _opened(invocation: Invocation, file: Path) -> Context:
     Raises:
         CapabilityError: no installed plugin serves SQLite.
     """
-    from powerctx_core import config, context
+    from powerctx_core import config, opening
 
     settings = config.Settings(plugins=invocation.effective().settings.plugins)
     try:
-        return context.open(f"sqlite:///{file.as_posix()}", settings=settings)
+        return opening.open(f"sqlite:///{file.as_posix()}", settings=settings)
     except StoreError as error:
         if "sqlite" not in invocation.host().names("powerctx_stores"):
             raise CapabilityError(

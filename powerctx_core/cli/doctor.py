@@ -83,11 +83,11 @@ def doctor(invocation: Invocation, /) -> None:
 
 def _store(settings: Settings, facts: dict[str, str], problems: list[str]) -> None:
     """Add what the store says of itself; one that cannot be opened is a problem, not an end."""
-    from powerctx_core import context
+    from powerctx_core import opening
     from powerctx_core.types import Deadline
 
     try:
-        with context.open(settings=settings) as ctx:
+        with opening.open(settings=settings) as ctx:
             store = ctx.store
             status = store.check(Deadline.after(CHECK_SECONDS)) if isinstance(store, Checking) else ctx.status()
             facts["location"] = redacted_url(status.location)

@@ -77,9 +77,9 @@ class Invocation:
             ConfigError: a setting is wrong.
             StoreUnavailable: the store cannot be opened.
         """
-        from powerctx_core import context
+        from powerctx_core import opening
 
-        return context.open(settings=self.effective().settings)
+        return opening.open(settings=self.effective().settings)
 
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from powerctx_core import Deadline, context
+from powerctx_core import Context, Deadline, opening
 from powerctx_core.cli.program import program
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that cannot be caught")
@@ -57,12 +57,12 @@ def run(folder: Path, *arguments: str, stdin: bytes | None = None) -> str:
     return result.stdout
 
 
-def opened(folder: Path, **own: bool) -> context.Context:
+def opened(folder: Path, **own: bool) -> Context:
     """Open the store of *folder*."""
     # A busy machine is no reason to search by words alone: both stores are asked the same way.
     patient = {"embedding_timeout_s": 60.0}
     settings = {"embedder": "hash", "parts": {"sqlite": own}, "retrieval": patient}
-    return context.open(f"sqlite:///{folder}/t.db", settings=settings)
+    return opening.open(f"sqlite:///{folder}/t.db", settings=settings)
 
 
 def content(folder: Path) -> dict[str, list[object]]:

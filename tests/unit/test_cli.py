@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from powerctx_core import InvalidRequest, Item, PutResult, StoreError, context
+from powerctx_core import Context, InvalidRequest, Item, PutResult, StoreError, opening
 from powerctx_core.cli import output
 from powerctx_core.cli.program import COMMANDS, program
 
@@ -223,7 +223,7 @@ def test_unexpected_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(**_: object) -> None:
         raise ZeroDivisionError("a\nb")
 
-    monkeypatch.setattr(context, "open", broken)
+    monkeypatch.setattr(opening, "open", broken)
     failed(run("find", "x", "--scope", "s"), 1, "ZeroDivisionError", "--debug")
 
 
@@ -233,7 +233,7 @@ def test_newer_store(monkeypatch: pytest.MonkeyPatch) -> None:
     def newer(**_: object) -> None:
         raise StoreError("t.db was made by a newer powerctx (schema 9);\nupgrade powerctx-sqlite.")
 
-    monkeypatch.setattr(context, "open", newer)
+    monkeypatch.setattr(opening, "open", newer)
     failed(run("prepare", "x", "--scope", "s"), 1, "upgrade powerctx-sqlite")
 
 
@@ -243,7 +243,7 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(context, "open", interrupted)
+    monkeypatch.setattr(opening, "open", interrupted)
     result = run("find", "x", "--scope", "s")
 
     assert (130, "") == (result.exit_code, result.output)
@@ -421,15 +421,15 @@ def test_ingest_that_the_store_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the store fails in the middle the counts are printed, the line says what is there, and a rerun completes."""
     Path("x.jsonl").write_text("\n".join(f'{{"text":"item number {n}"}}' for n in range(10)))
     arguments = ("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE, "--batch", "3")
-    put = context.Context.put
+    put = Context.put
 
-    def full(ctx: context.Context, items: list[Item], **more: bool) -> list[PutResult]:
+    def full(ctx: Context, items: list[Item], **more: bool) -> list[PutResult]:
         if any("7" in item.text for item in items):
             raise StoreError("the disk is full; make room.")
         return put(ctx, items, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(context.Context, "put", full)
+        patch.setattr(Context, "put", full)
         result = run(*arguments)
         counts = json.loads(run(*arguments, "--json").stdout)
         first = run("ingest", "-", "--scope", SCOPE, "--store", STORE, stdin='{"text":"7"}')
@@ -551,7 +551,7 @@ def test_errors_show_no_secret_of_the_settings(monkeypatch: pytest.MonkeyPatch, 
     def broken(**_: object) -> None:
         raise RuntimeError("401 for sk-1234567 at http://u:hun/ter2@h/")
 
-    monkeypatch.setattr(context, "open", broken)
+    monkeypatch.setattr(opening, "open", broken)
     result = run("find", "x", "--scope", "s", *option)
 
     assert "401 for *** at http://***@h/" in result.stderr
@@ -747,7 +747,7 @@ def test_hostile_queries(command: str, kind: str) -> None:
     query, told = HOSTILE[kind]
     stored("alphabet soup", "北京大学旁边的火锅店", "unrelated")
     arguments = ["--scope", SCOPE, "--store", STORE]
-    with context.open(STORE) as ctx:
+    with opening.open(STORE) as ctx:
         ask = getattr(ctx, command)
         if told is not None:
             with pytest.raises(InvalidRequest, match=told) as caught:

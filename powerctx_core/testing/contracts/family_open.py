@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from powerctx_core.context import Context, open as open_context
+from powerctx_core.context import Context
+from powerctx_core.opening import open as open_context
 from powerctx_core.testing.contract import Contract
 from powerctx_core.testing.question import Beside, Question
 from powerctx_core.testing.seeded import evidence

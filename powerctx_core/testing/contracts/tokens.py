@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from powerctx_core.context import open as open_context
+from powerctx_core.opening import open as open_context
 from powerctx_core.ports import TokenEstimator
 from powerctx_core.testing.contract import agree
 from powerctx_core.testing.contracts.part import PartContract

@@ -1,0 +1,98 @@
+"""The request of ``find``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import attrs
+
+from powerctx_core.errors import InvalidRequest
+from powerctx_core.requests.checks import (
+    FIND_LIMIT,
+    FIND_LIMIT_MAX,
+    SEARCH_TYPES,
+    TIME_FIELDS,
+    check_limits,
+    check_named,
+    check_query,
+    check_whole,
+    checked_families,
+    checked_names,
+    checked_scopes,
+)
+from powerctx_core.types import (
+    SHORT_TEXT_BYTES,
+    TAG_BYTES,
+    TAG_COUNT,
+    Filters,
+    check_identifier,
+)
+
+__all__ = ["FindRequest"]
+
+
+@attrs.define(frozen=True, kw_only=True, slots=False)
+class FindRequest:
+    """Ask for related items, as a flat list without bodies.
+
+    Args:
+        limit: 1..1000 entries.
+        tags: all of them must be present.
+        since, until: aware datetimes, ``since <= t < until`` on *time_field* (``created``, ``updated``, ``event``).
+        category: only this category.
+        search_type: ``auto`` (vectors when an embedder is open and serves the query), ``fts``, ``vector`` or
+            ``hybrid``; the setting ``retrieval.default_search_type`` when absent.
+        deadline_ms, on_family_error: as of :class:`PrepareRequest`.
+
+    Raises:
+        InvalidRequest: a field is outside its limits; ``error.field`` names it.
+    """
+
+    query: str
+    scope_id: str
+    references: tuple[str, ...] = ()
+    families: tuple[str, ...] | None = None
+    limit: int = FIND_LIMIT
+    tags: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    time_field: str = "updated"
+    category: str | None = None
+    search_type: str | None = None
+    policy: str | None = None
+    deadline_ms: int | None = None
+    on_family_error: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        check_query(self.query)
+        object.__setattr__(self, "references", checked_scopes(self.scope_id, self.references))
+        object.__setattr__(self, "families", checked_families(self.families))
+        if self.search_type is not None and self.search_type not in SEARCH_TYPES:
+            raise InvalidRequest(
+                f"search_type {self.search_type!r} is not one of {', '.join(SEARCH_TYPES)}.", field="search_type"
+            )
+        check_whole("limit", self.limit, 1, FIND_LIMIT_MAX, optional=False)
+        object.__setattr__(self, "tags", checked_names("tags", self.tags, limit=TAG_COUNT))
+        for tag in self.tags:
+            check_identifier("tags", tag, TAG_BYTES)
+        for field in ("since", "until"):
+            value = getattr(self, field)
+            if value is not None and (not isinstance(value, datetime) or value.utcoffset() is None):
+                raise InvalidRequest(f"{field} must be a date and time with a zone.", field=field)
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise InvalidRequest("since must be before until.", field="since")
+        if self.time_field not in TIME_FIELDS:
+            raise InvalidRequest(
+                f"time_field {self.time_field!r} is not one of {', '.join(TIME_FIELDS)}.", field="time_field"
+            )
+        if self.category is not None:
+            check_identifier("category", self.category, SHORT_TEXT_BYTES)
+        check_named("policy", self.policy, optional=True)
+        check_limits(self.deadline_ms, self.on_family_error)
+
+    @property
+    def filters(self) -> Filters:
+        """The restrictions that the store applies."""
+        return Filters(
+            tags=self.tags, since=self.since, until=self.until, time_field=self.time_field, category=self.category
+        )
