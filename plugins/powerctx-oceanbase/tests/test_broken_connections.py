@@ -280,6 +280,33 @@ def test_silent_from_the_first(relay):
     assert time.monotonic() - start < 10
 
 
+@pytest.mark.parametrize("made", ["CREATE DATABASE", "EXISTS schema_lock", "FULLTEXT INDEX", "VECTOR INDEX"])
+def test_no_table_is_made(relay, ask, made):
+    """An engine that does not come to make a table is given up after a while, with a sentence; later it is made."""
+    place = f"127.0.0.1:{relay.port}/t{time.time_ns()}"
+    store = open_store(f"oceanbase://root@{place}?tls=off", OceanBaseSettings(write_timeout_s=1, connect_timeout_s=2))
+    store.vectors.attach(PROFILE)
+
+    def write():
+        (result,) = store.catalogue.put([ask.item("apple", "a")])
+        store.vectors.upsert({result.key: X})
+
+    relay.held = made.encode()
+    start = time.monotonic()
+    with pytest.raises(StoreError, match=r"the engine made no table in [12] seconds; see whether it is busy") as caught:
+        write()
+    taken = time.monotonic() - start
+    relay.held = None
+    relay.let_go.set()
+    write()
+    counted = store.vectors.count()
+    store.close()
+
+    assert place in str(caught.value)
+    assert taken < 20
+    assert 1 == counted
+
+
 def test_late_vectors(relay):
     """While the engine takes longer over vectors than a call has time, words are delivered in time, and it is said."""
     url = f"oceanbase://root@127.0.0.1:{relay.port}/t{time.time_ns()}?tls=off"

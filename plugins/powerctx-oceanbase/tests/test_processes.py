@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,19 @@ sys.stdin.readline()
 store.catalogue.put([Item(scope_id="s", artifact_id="later", text="apple")])
 if sys.argv[2] == "close":
     store.close()
+"""
+
+
+MAKER = """
+import sys
+from powerctx_core.types import Item
+from powerctx_oceanbase.store import open_store
+print("ready", flush=True)
+sys.stdin.readline()
+store = open_store(sys.argv[1])
+for number in range(3):
+    store.catalogue.put([Item(scope_id="s", artifact_id=f"{sys.argv[2]}{number}", text="apple")])
+store.close()
 """
 
 
@@ -149,6 +163,33 @@ def test_shared_directory(place, ask, end):
     assert {"own", "child", "later"} == ask.found(store, "apple")
     store.close()
     assert gone(place)
+
+
+def test_made_by_several(tmp_path, ask, request):
+    """Processes that make one directory at the same moment all work, and nothing of any of them is lost."""
+    for turn in range(8 if request.config.getoption("--engine", None) else 2):
+        place = Path(os.path.realpath(tmp_path)) / f"engine{turn}"
+        with ExitStack() as stack:
+            makers = [
+                stack.enter_context(
+                    subprocess.Popen(
+                        [sys.executable, "-c", MAKER, f"seekdb:///{place}", name],
+                        **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
+                        text=True,
+                    )
+                )
+                for name in "abcd"
+            ]
+            assert {"ready"} == {maker.stdout.readline().strip() for maker in makers}
+            for maker in makers:
+                maker.stdin.write("\n")
+                maker.stdin.flush()
+            told = [maker.communicate(timeout=120)[1] for maker in makers]
+        assert [0] * 4 == [maker.returncode for maker in makers], told
+        store = open_store(f"seekdb:///{place}")
+        assert {f"{name}{number}" for name in "abcd" for number in range(3)} == ask.found(store, "apple")
+        store.close()
+        assert gone(place)
 
 
 def test_closed_store(place, ask):

@@ -17,6 +17,7 @@ from powerctx_core.errors import StoreError, StoreUnavailable
 from powerctx_core.ports import NearestRequest
 from powerctx_core.types import Deadline, EmbeddingProfile, Partition
 from powerctx_oceanbase import failures
+from powerctx_oceanbase.connecting import seen
 from powerctx_oceanbase.ddl import table_statements
 from powerctx_oceanbase.warming import Warming
 from powerctx_sqlalchemy import schema
@@ -251,10 +252,15 @@ def test_rebuild(store, opened, ask):
     assert keys[7] == nearest(using)[0] == nearest(store)[0]
 
 
-def test_engine_counts_again(store, ask):
-    """The engine ranks by the number of rows that it counted last: it counts again when there are far more."""
+def test_engine_counts_again(store, ask, statements):
+    """The engine ranks by the number of rows that it counted last: it counts again when there are far more.
+
+    No view is asked for that: the engine would write down in the background what the view depends on.
+    """
     for first in (0, 600):
         store.catalogue.put([ask.item(f"apple {n}", f"a{n}") for n in range(first, 600 + 2 * first)])
+    assert 2 == sum(statement.startswith("ANALYZE") for statement in statements)
+    assert not [statement for statement in statements if "information_schema" in statement]
     with store._database.connected() as connection:
         told = connection.exec_driver_sql(
             "SELECT table_rows FROM information_schema.tables "
@@ -287,6 +293,39 @@ def test_made_at_once(url, opened, ask):
 
     assert {"a0", "a1", "a2", "a3"} == ask.found(stores[0], "apple")
     assert 1 == len({store.status().facts["store id"] for store in stores})
+
+
+def test_made_by_another_just_now(store, ask):
+    """The first table, which another process is just making, is waited for: it is only seen a little later."""
+    left = [3]
+
+    def late(_connection, _cursor, statement, *_):
+        if statement.startswith("INSERT IGNORE") and left[0]:
+            left[0] -= 1
+            raise pymysql.err.ProgrammingError(1146, "Table 'schema_lock' doesn't exist")
+
+    sa.event.listen(store._database._engine, "before_cursor_execute", late)
+    store.catalogue.put([ask.item("apple", "a")])
+
+    assert (0, {"a"}) == (left[0], ask.found(store, "apple"))
+
+
+@pytest.mark.parametrize("number", [*sorted(failures.MISSING), 1045])
+def test_seen(number):
+    """What is missing is looked for again; anything else that fails is told at once."""
+    errors = [pymysql.err.OperationalError(number, "told") for _ in range(3)]
+
+    def look():
+        if errors:
+            raise errors.pop()
+        return "found"
+
+    if number in failures.MISSING:
+        assert ("found", []) == (seen(look), errors)
+    else:
+        with pytest.raises(pymysql.err.OperationalError):
+            seen(look)
+        assert 2 == len(errors)
 
 
 @pytest.mark.parametrize("which", range(6))

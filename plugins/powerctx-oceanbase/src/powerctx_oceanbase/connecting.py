@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 import pymysql
+import sqlalchemy as sa
 from pymysql.constants import CR
 
 from powerctx_core.errors import StoreUnavailable
-from powerctx_oceanbase import embedded, failures
+from powerctx_oceanbase import embedded, failures, unfinished
 from powerctx_oceanbase.location import Location
 from powerctx_oceanbase.settings import OceanBaseSettings
 
-__all__ = ["BreakableConnection", "Connector"]
+__all__ = ["BreakableConnection", "Connector", "seen"]
+
+_SEEN_S, _SEEN_PAUSE = 10.0, 0.05
+
+T = TypeVar("T")
+
+
+def seen(look: Callable[[], T]) -> T:
+    """Return what *look* gives, as soon as the engine knows the database or table that it is about.
+
+    ``CREATE ... IF NOT EXISTS`` comes back at once while another process is making the same, which others see later.
+    """
+    end = time.monotonic() + _SEEN_S
+    while True:
+        try:
+            return look()
+        except (pymysql.MySQLError, sa.exc.DBAPIError) as error:
+            if failures.code(error) not in failures.MISSING or time.monotonic() > end:
+                raise
+        time.sleep(_SEEN_PAUSE)
 
 
 class BreakableConnection(pymysql.connections.Connection):
@@ -89,9 +110,9 @@ class Connector:
         self._context: ssl.SSLContext | None = None
 
     def exists(self) -> bool:
-        """Whether there may be a database; a directory without an engine's files holds none, and is left alone."""
+        """Whether there may be a database; see :func:`powerctx_oceanbase.embedded.present`."""
         directory = self._location.directory
-        return directory is None or self._engine is not None or (directory / "store").is_dir()
+        return directory is None or self._engine is not None or embedded.present(directory)
 
     def connect(self, database: str | None = None, *, anywhere: bool = False) -> BreakableConnection:
         """Return a new connection that reads one snapshot a transaction, in *database* or in that of the URL."""
@@ -156,7 +177,10 @@ class Connector:
                 connection.cursor().execute(f"CREATE DATABASE IF NOT EXISTS `{name}` DEFAULT CHARSET utf8mb4")
             finally:
                 connection.close()
+            seen(self.connect).close()
         except pymysql.MySQLError as error:
+            if failures.timed_out(error):
+                raise self.stuck("create the store", self._settings.connect_timeout_s) from error
             if failures.code(error) in failures.CONNECTION:
                 raise StoreUnavailable(
                     str(failures.explained(error, "create the store", self._location.name))
@@ -165,6 +189,22 @@ class Connector:
                 f"{self._location.name}: the database {name} does not exist and could not be made "
                 f"({failures.code(error)}); create it, or grant CREATE to this user."
             ) from error
+
+    def left_unfinished(self) -> bool:
+        """Whether a transaction that nobody ends holds locks, as far as this user may know."""
+        with suppress(pymysql.MySQLError, StoreUnavailable):
+            connection = self.connect(anywhere=True)
+            with connection, connection.cursor() as cursor:
+                cursor.execute(unfinished.COUNT)
+                return cursor.fetchall() != ((0,),)
+        return False
+
+    def stuck(self, doing: str, seconds: float) -> StoreUnavailable:
+        """Return the error to raise when the engine did not change its tables in so many seconds."""
+        why = unfinished.way_out(self._location) if self.left_unfinished() else "see whether it is busy, and try again"
+        return StoreUnavailable(
+            f"{self._location.name}: could not {doing}: the engine made no table in {seconds:.0f} seconds; {why}."
+        )
 
     def _started(self) -> embedded.Engine | None:
         directory = self._location.directory

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from powerctx_core.errors import StoreError, StoreUnavailable
 from powerctx_core.types import Deadline
-from powerctx_oceanbase import failures
-from powerctx_oceanbase.connecting import BreakableConnection, Connector
+from powerctx_oceanbase import failures, unfinished
+from powerctx_oceanbase.connecting import BreakableConnection, Connector, seen
 from powerctx_oceanbase.ddl import LOCK, TABLES, bucket, first_number, table_statements
 from powerctx_oceanbase.index import TermsIndex
 from powerctx_oceanbase.location import Location
@@ -26,6 +26,8 @@ __all__ = ["LONGEST_READ_S", "OceanBaseDatabase"]
 
 _TRIES, _PAUSE = 20, 0.02
 """How often a transaction that another one undid is begun again, and the first pause."""
+_MAKE_S = 60
+"""A table that is not made in so many seconds never is."""
 _GRACE_S = 5
 """Longer than the engine takes to end a statement of its own accord; afterwards it counts as hung."""
 _LEAST_US = 2_000
@@ -141,10 +143,11 @@ class OceanBaseDatabase(Database):
         Statements that do so commit, so that the lock is a row that another connection holds; GET_LOCK has let several
         in at once.
         """
+        with self.making("make the schema") as connection:
+            connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {LOCK} (id INT NOT NULL PRIMARY KEY)")
         with self.connected() as holder:
             with self.told("wait for another process that makes or migrates the schema"):
-                holder.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {LOCK} (id INT NOT NULL PRIMARY KEY)")
-                holder.exec_driver_sql(f"INSERT IGNORE INTO {LOCK} VALUES (1)")  # noqa: S608 - a name of our own
+                seen(lambda: holder.exec_driver_sql(f"INSERT IGNORE INTO {LOCK} VALUES (1)"))  # noqa: S608 - a name of our own
                 holder.commit()
                 holder.exec_driver_sql(_READ_COMMITTED)
                 holder.exec_driver_sql(f"SELECT id FROM {LOCK} FOR UPDATE").all()  # noqa: S608 - a name of our own
@@ -153,7 +156,7 @@ class OceanBaseDatabase(Database):
     def _create(self) -> None:
         """Make database and schema, unless another process just did."""
         self._connector.create_database()
-        with self.told("create the store"), self._schema_lock(), self.connected() as connection:
+        with self._schema_lock(), self.making("create the store") as connection:
             if self._made(connection):
                 return
             names = set(connection.exec_driver_sql("SHOW TABLES").scalars())
@@ -193,6 +196,26 @@ class OceanBaseDatabase(Database):
         """Take a connection of the pool; what it is asked may take *limit_us*, or what a write may."""
         with self._given_back(self._taken(lambda: limit_us or self._write_us)) as connection:
             yield connection
+
+    @contextmanager
+    def making(self, doing: str) -> Iterator[sa.Connection]:
+        """Take a connection to make or drop tables with; the engine would wait for its lock of tables without end.
+
+        Raises:
+            StoreError: what was tried failed, or took more than a minute (or what a write may take).
+        """
+        limit = min(self._write_us, _MAKE_S * 1_000_000)
+        with self.connected(limit) as connection:
+            try:
+                yield connection
+            except self.errors as error:
+                if not failures.timed_out(error):
+                    raise self.explained(error, doing) from error
+                raise self._connector.stuck(doing, limit / 1e6) from error
+
+    def left_unfinished(self) -> bool:
+        """Whether a transaction that nobody ends holds locks, as far as this user may know."""
+        return self._connector.left_unfinished()
 
     def _taken(self, limit_us: Callable[[], int], first: str | None = None) -> sa.Connection:
         """Return a connection that has carried out its *first* statement, if one is given.
@@ -331,6 +354,8 @@ class OceanBaseDatabase(Database):
 
     def explained(self, error: Exception, doing: str) -> StoreError:
         """Return what to tell about an error."""
+        if failures.code(error) == failures.LOCKED and self.left_unfinished():
+            return StoreUnavailable(f"{self.location.name}: could not {doing}: {unfinished.way_out(self.location)}.")
         return failures.explained(error, doing, self.location.name)
 
     def keyed(self, table: sa.Table, parameter: str) -> tuple[sa.FromClause, Sequence[sa.ColumnElement[bool]]]:

@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from powerctx_core.errors import StoreUnavailable
+from powerctx_oceanbase import unfinished
+from powerctx_oceanbase.location import unusable
 
-__all__ = ["Engine", "started"]
+__all__ = ["Engine", "present", "started"]
 
 _LOCK = threading.Lock()
 _ENGINES: dict[Path, Engine] = {}
+_OWN = frozenset({"etc", "log", "run", "store", "lost+found"})
+"""What an engine makes in its directory before it has made its files, or a file system has at its top."""
 _LAST_WAIT = 2.0
 """Seconds that an engine gets to end."""
 
@@ -73,13 +77,14 @@ class Engine:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._instance = library.open(db_dir=os.fspath(self._directory))
         except OSError as error:
-            raise StoreUnavailable(f"{self._directory} cannot be used as a directory: {error.strerror}.") from error
+            raise unusable(self._directory, error) from error
         except library.SeekdbError as error:
             raise StoreUnavailable(
                 f"The engine of {self._directory} did not start: {str(error).rstrip('.')}; see {self._directory}/log, "
                 "and whether another program, or an engine of another version, uses the directory."
             ) from error
         self._pid = _pid(self._directory)
+        unfinished.prevent(self._instance.connection_options())
 
     def _stop(self) -> None:
         instance, self._instance = self._instance, None
@@ -100,6 +105,28 @@ def started(directory: Path) -> Engine:
         engine = _ENGINES.setdefault(directory, Engine(directory))
     engine.take()
     return engine
+
+
+def present(directory: Path) -> bool:
+    """Whether *directory* holds an engine's files; one that does not is left alone.
+
+    Raises:
+        StoreUnavailable: it holds something else, or cannot be read.
+    """
+    try:
+        if (directory / "store" / "sstable").is_dir():
+            return True
+        others = [each.name for each in directory.iterdir() if each.name not in _OWN and each.name[0] != "."]
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unusable(directory, error) from error
+    if others:
+        shown = ", ".join(sorted(name.encode("utf-8", "backslashreplace").decode() for name in others)[:3])
+        raise StoreUnavailable(
+            f"{directory} holds no store but other files ({shown}); name an empty or a new directory."
+        )
+    return False
 
 
 def _library(directory: Path) -> Any:

@@ -13,6 +13,7 @@ from powerctx_core.text.terms import analysis_version
 from powerctx_core.types import Deadline
 from powerctx_oceanbase import vector_statements as sql
 from powerctx_oceanbase.database import OceanBaseDatabase
+from powerctx_oceanbase.unfinished import way_out
 from powerctx_sqlalchemy.tables import meta, partition, version
 from powerctx_sqlalchemy.vector_tables import PROFILE
 
@@ -43,6 +44,8 @@ def status(database: OceanBaseDatabase, vectors: OceanBaseVectorIndex) -> StoreS
                 with database.told("read the status"):
                     _content(connection, facts, problems)
                 facts["buckets"] = str(database.buckets)
+                if database.left_unfinished():
+                    problems.append(f"Parts of it cannot be changed: {way_out(location)}.")
     except PowerctxError as error:
         problems.append(str(error))
     if (problem := vectors.warming.problem()) is not None:

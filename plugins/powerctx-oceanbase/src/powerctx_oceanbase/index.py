@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from powerctx_core.text.terms import encode, rarest
 from powerctx_core.types import LexicalHit
 from powerctx_oceanbase.ddl import lexical, term_count
+from powerctx_oceanbase.vector_statements import PUT_META
 from powerctx_sqlalchemy import Found, LexicalIndex, Search
 from powerctx_sqlalchemy.occurrences import Wanted
 from powerctx_sqlalchemy.statements import Shape, parameters
@@ -35,10 +36,8 @@ counted; among so many more rows than are wanted core's best 64 are found whatev
 _CHECKED, _DRIFT = 500, 1.25
 """After so many new rows, and after the first of a process, the number that the engine has counted is looked at; it may
 differ by this factor."""
-_COUNTS = (
-    "SELECT (SELECT table_rows FROM information_schema.tables "
-    "WHERE table_schema = database() AND table_name = 'lexical'), (SELECT sum(item_count) FROM `partition`)"
-)
+# The number is noted here: views that say what the engine knows make it change tables of its own in the background.
+_COUNTS = "SELECT (SELECT value FROM meta WHERE name = 'counted'), (SELECT sum(item_count) FROM `partition`)"
 _OFTEN = 15
 """More occurrences change no rank."""
 _CODES = 1000
@@ -111,6 +110,8 @@ class TermsIndex(LexicalIndex):
         counted, items = (int(number or 0) for number in connection.exec_driver_sql(_COUNTS).one())
         if items >= _CHECKED and not items / _DRIFT <= counted <= items * _DRIFT:
             connection.exec_driver_sql("ANALYZE TABLE lexical")
+            connection.exec_driver_sql(PUT_META, ("counted", str(items)))
+            connection.commit()
 
     def clear(self, connection: sa.Connection) -> None:
         """Empty the index, and forget all counts."""

@@ -13,7 +13,7 @@ import attrs
 from powerctx_core.errors import StoreUnavailable, redacted_url
 from powerctx_oceanbase.settings import OceanBaseSettings
 
-__all__ = ["Location", "parsed"]
+__all__ = ["Location", "parsed", "unusable"]
 
 _PARAMETERS = frozenset(
     "pool connect_timeout_s lock_timeout_ms write_timeout_s buckets rank_above exact_below tls database".split()
@@ -91,9 +91,10 @@ def _values(query: str, shown: str, scheme: str) -> dict[str, str]:
 
 def _applied(settings: OceanBaseSettings, values: dict[str, str], shown: str, scheme: str) -> OceanBaseSettings:
     for name, value in values.items():
+        if name != "tls" and not (value.isascii() and value.isdecimal()):
+            raise _refused(shown, scheme, f"{name} must be a whole number")
         try:
-            new: str | int = value if name == "tls" else int(value) if value.isascii() and value.isdecimal() else -1
-            changed: dict[str, Any] = {name: new}
+            changed: dict[str, Any] = {name: value if name == "tls" else int(value)}
             settings = attrs.evolve(settings, **changed)
         except ValueError as error:
             raise _refused(shown, scheme, f"{name} {str(error).partition(', not')[0]}") from error
@@ -121,15 +122,28 @@ def _embedded(parts: SplitResult, shown: str, database: str | None) -> Location:
     path = os.fsdecode(unquote_to_bytes(os.fsencode(parts.path.removeprefix("/"))))
     if "\0" in path:
         raise _refused(shown, "seekdb", "a path holds no NUL")
-    directory = Path(path)
-    if directory.exists() and not directory.is_dir():
+    try:
+        directory = Path(os.path.realpath(path))
+        usable = directory.is_dir() or not directory.exists()
+    except OSError as error:
+        raise unusable(shown, error) from error
+    if not usable:
         raise StoreUnavailable(f"{shown} is not a directory; name a directory, which may not exist yet.")
     name = _DEFAULT if database is None else database
     _check_database(name, shown, "seekdb")
-    return Location(url=shown, database=name, directory=Path(os.path.realpath(directory)), user="root")
+    return Location(url=shown, database=name, directory=directory, user="root")
+
+
+def unusable(place: object, error: OSError) -> StoreUnavailable:
+    """Return the error to raise when the system refuses a directory."""
+    return StoreUnavailable(
+        f"{place} cannot be used as a directory ({error.strerror}); name one that this user may make, read and write."
+    )
 
 
 def _check_database(name: str, shown: str, scheme: str) -> None:
+    if not name:
+        raise _refused(shown, scheme, "the name of a database is missing")
     if not _DATABASE.match(name):
         raise _refused(shown, scheme, "the name of a database is 1 to 64 of A-Z a-z 0-9 _ $ -")
     if name.lower() in _SYSTEM:

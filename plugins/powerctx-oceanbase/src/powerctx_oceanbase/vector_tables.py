@@ -77,7 +77,7 @@ class VectorTables:
         with self._database.writing() as connection, self._database.told("store vectors"):
             number = int(connection.exec_driver_sql(sql.PROFILES).scalar_one()) + 1
             connection.exec_driver_sql(sql.SET_META, (str(number), "profiles"))
-        with self._database.connected() as connection, self._database.told("store vectors"):
+        with self._database.making("make a table of vectors") as connection:
             connection.exec_driver_sql(vector_table(number, profile.dimensions, self._database.buckets))
         self._tidy()
         return number
@@ -120,9 +120,10 @@ class VectorTables:
                     connection.commit()
             now = _now(connection)
             old = [number for number, since in left.items() if now - since > LONGEST_READ_S]
-            for number in old:
-                connection.exec_driver_sql(sql.drop(number))
         if old:
+            with self._database.making("drop a table of vectors") as connection:
+                for number in old:
+                    connection.exec_driver_sql(sql.drop(number))
             with self._database.writing() as connection, self._database.told("delete vectors"):
                 _note(connection, {number: since for number, since in _left(connection).items() if number not in old})
 
