@@ -157,6 +157,8 @@ def powerctx_stores() -> Iterable[StoreSpec]:
         ('acme', 'acme+tls')
 
     ``factory(url, settings)`` opens the store or raises :class:`powerctx_core.StoreUnavailable` with the next step.
+    One that keeps a part of its data in another store says ``composed=True``, and ``factory(url, open_store,
+    settings)`` opens it.
     """
     return ()
 

@@ -187,7 +187,8 @@ class Host:
         self._factories.check_open()
         part = self._store(url)
         try:
-            return cast("Store", self._factories.make(part, url))
+            arguments = (url, self.open_store) if part.record.composed else (url,)
+            return cast("Store", self._factories.make(part, *arguments))
         except PluginError as error:
             raise StoreUnavailable(f"{redacted_url(url)} cannot be opened. {_without_password(url, str(error))}") from (
                 error.__cause__ or error

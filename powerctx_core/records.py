@@ -112,11 +112,14 @@ class StoreSpec(_Spec):
         schemes: URL schemes that choose it, unique over all stores.
         capabilities: what it can do.
         example: a URL for help texts.
+        composed: it is made of another store and parts of its own: the call is ``factory(url, open_store, settings)``,
+            where ``open_store(url)`` opens a store as the host does.  Closing that is the duty of what is returned.
     """
 
     schemes: tuple[str, ...]
     capabilities: frozenset[Capability] = frozenset()
     example: str = ""
+    composed: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -63,7 +63,7 @@ def doctor(invocation: Invocation, /) -> None:
     problems += host.problems()
     known = settings.embedder is None or settings.embedder in host.names("powerctx_embedders")
     # An embedder that is not there is a problem by now, and must not hide what the store says.
-    settings = _looking(settings, host, url)
+    settings = _looking(settings, host)
     _store(settings if known else attrs.evolve(settings, embedder=None), facts, problems)
     _disk(url, facts, problems)
     # Plugins and stores word them themselves.
@@ -104,19 +104,18 @@ def _store(settings: Settings, facts: dict[str, str], problems: list[str]) -> No
             problems.append(str(error))
 
 
-def _looking(settings: Settings, host: Host, url: str) -> Settings:
+def _looking(settings: Settings, host: Host) -> Settings:
     """Return settings under which opening the store creates and changes nothing.
 
-    A store whose settings have the field ``inspect`` is opened so; others do not change anything by being opened.
+    A store whose settings have the field ``inspect`` is opened so, and so is one that it is composed of; others do not
+    change anything by being opened.
     """
-    try:
-        spec = host.store_for(url)
-    except PowerctxError:
-        return settings  # Told when it is opened.
-    if "inspect" not in {field.name for field in attrs.fields(spec.settings)}:
-        return settings
-    own = {**settings.parts.get(spec.name, {}), "inspect": True}
-    return attrs.evolve(settings, parts={**settings.parts, spec.name: own})
+    parts = dict(settings.parts)
+    for name in host.names("powerctx_stores"):
+        fields = {field.name for field in attrs.fields(host.spec("powerctx_stores", name).settings)}
+        if "inspect" in fields:
+            parts[name] = {**parts.get(name, {}), "inspect": True}
+    return attrs.evolve(settings, parts=parts)
 
 
 def _embedding(ctx: Context, problems: list[str]) -> dict[str, str]:

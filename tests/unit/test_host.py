@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote
 
@@ -415,6 +416,26 @@ def test_unknown_scheme_hides_credentials():
         Host.compose(allow=[]).open_store("vault://me:s3cret@host/db?api_key=abc")
     assert "s3cret" not in str(caught.value)
     assert "abc" not in str(caught.value)
+
+
+def test_composed_store():
+    """A store made of another one opens that by its URL, with that one's settings; the host closes what it does not."""
+
+    class Shelf(Cellar):
+        def __init__(self, url: str, open_store: Callable[[str], Cellar], settings: object) -> None:
+            self.inner = open_store(url.partition("?")[2])
+
+        closed = 0
+
+    shelf = StoreSpec(name="shelf", schemes=("shelf",), factory=Shelf, composed=True)
+    with hosted(CELLAR, shelf, settings={"parts": {"cellar": {"depth": 9}}}) as host:
+        store = host.open_store("shelf://a?cellar://b")
+        assert ("cellar://b", Tuning(depth=9)) == (store.inner.url, store.inner.settings)
+        with pytest.raises(StoreUnavailable, match=r"No installed store serves nobody://") as caught:
+            host.open_store("shelf://a?nobody://me:s3cret@host/b")
+        assert "s3cret" not in str(caught.value)
+
+    assert (1, 1) == (store.closed, store.inner.closed)
 
 
 def test_store_that_refuses():
