@@ -337,6 +337,7 @@ class OceanBaseDatabase(Database):
 
     def removed(self, connection: sa.Connection, ids: Sequence[int]) -> None:
         """Delete the vectors of revisions that leave retrieval."""
+        super().removed(connection, ids)
         number = connection.exec_driver_sql("SELECT id FROM embedding_profile").scalar()
         if number is not None and ids:
             connection.exec_driver_sql(

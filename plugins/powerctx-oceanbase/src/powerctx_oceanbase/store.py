@@ -23,6 +23,11 @@ class OceanBaseStore:
         self._usage = RelationalUsage(database)
 
     @property
+    def database(self) -> OceanBaseDatabase:
+        """The database, for who keeps something beside it."""
+        return self._database
+
+    @property
     def catalogue(self) -> RelationalCatalogue:
         """The catalogue."""
         return self._catalogue

@@ -7,6 +7,7 @@ hands a :class:`RelationalCatalogue` to its store.
 from powerctx_sqlalchemy.catalogue import RelationalCatalogue
 from powerctx_sqlalchemy.database import Database, Found, LexicalIndex, PartitionRow, Search
 from powerctx_sqlalchemy.snapshot import EmptySnapshot, RelationalSnapshot
+from powerctx_sqlalchemy.store import RelationalStore
 from powerctx_sqlalchemy.usage import RelationalUsage
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "PartitionRow",
     "RelationalCatalogue",
     "RelationalSnapshot",
+    "RelationalStore",
     "RelationalUsage",
     "Search",
 ]

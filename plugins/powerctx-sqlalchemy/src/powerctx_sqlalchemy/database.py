@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
@@ -148,11 +148,19 @@ class Database(ABC):
         """
         return None
 
-    def removed(self, connection: sa.Connection, ids: Sequence[int]) -> None:  # noqa: B027 - most have nothing to do
+    _watchers: tuple[Callable[[sa.Connection, Sequence[int]], None], ...] = ()
+
+    def watch(self, watcher: Callable[[sa.Connection, Sequence[int]], None]) -> None:
+        """Have *watcher* called with what :meth:`removed` hears of."""
+        self._watchers = (*self._watchers, watcher)
+
+    def removed(self, connection: sa.Connection, ids: Sequence[int]) -> None:
         """Hear of revisions that leave retrieval, in the transaction in which they do.
 
-        A database without triggers deletes their vectors here.
+        A database without triggers deletes their vectors here, and calls this method too.
         """
+        for watcher in self._watchers:
+            watcher(connection, ids)
 
     @abstractmethod
     def explained(self, error: Exception, doing: str) -> StoreError:

@@ -25,6 +25,11 @@ class SqliteStore:
         self._usage = RelationalUsage(database)
 
     @property
+    def database(self) -> SqliteDatabase:
+        """The database, for who keeps something beside it."""
+        return self._database
+
+    @property
     def catalogue(self) -> RelationalCatalogue:
         """The catalogue."""
         return self._catalogue
