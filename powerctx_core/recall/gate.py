@@ -6,8 +6,6 @@ holds, and the signals it was read from are kept beside it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -16,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from powerctx_core.canonical import sha256_of
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.types import AdmissionFloor, Signals
 
@@ -98,9 +97,8 @@ class GatePolicy:
 
     @cached_property
     def digest(self) -> str:
-        """``sha256:`` of the policy's fields as compact JSON with sorted keys."""
-        encoded = json.dumps(attrs.asdict(self), sort_keys=True, separators=(",", ":"))
-        return "sha256:" + hashlib.sha256(encoded.encode()).hexdigest()
+        """``sha256:`` of the policy's fields as canonical JSON."""
+        return sha256_of(self)
 
 
 V2: Final = GatePolicy(policy_id="powercontext.recall-gate.v2")

@@ -6,22 +6,17 @@ deployments can tell whether they mean the same thing.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
 
 import attrs
 
+from powerctx_core.canonical import sha256_of
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.types import AdmissionFloor
 
 __all__ = ["COMPATIBLE", "POLICIES", "POWERCTX", "RecallPolicy", "policy_named"]
-
-
-def _plain(_: type, __: attrs.Attribute[object], value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 @attrs.define(frozen=True, kw_only=True, slots=False)
@@ -57,10 +52,8 @@ class RecallPolicy:
 
     @cached_property
     def digest(self) -> str:
-        """``sha256:`` of the policy's fields as compact JSON with sorted keys."""
-        values = attrs.asdict(self, value_serializer=_plain)
-        encoded = json.dumps(values, sort_keys=True, separators=(",", ":"), default=dict)
-        return "sha256:" + hashlib.sha256(encoded.encode()).hexdigest()
+        """``sha256:`` of the policy's fields as canonical JSON."""
+        return sha256_of(self)
 
     def pool_size(self, own: int, max_items: int) -> int:
         """Return the pool size per channel of a family whose own is *own*."""
