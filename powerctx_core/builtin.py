@@ -14,15 +14,66 @@ __all__: list[str] = []
 
 @hookimpl
 def powerctx_families() -> Iterable[FamilySpec]:
-    """What is known: facts, events, preferences."""
+    """What is known, all of it kept in the store."""
+    stored = "powerctx_core.families:StoredFamily"
     yield FamilySpec(
         name="memory",
-        factory="powerctx_core.families:StoredFamily",
+        factory=stored,
         title="Memory",
         ceiling=16,
         pool=64,
-        entries=8,
+        bucket="memories",
         about="facts, events, entities and preferences",
+    )
+    yield FamilySpec(
+        name="topic-memory",
+        factory=stored,
+        title="Topics",
+        searched="current",
+        layer="L2",
+        bucket="memories",
+        about="what many memories say of one topic: title, summary, detail",
+    )
+    yield FamilySpec(
+        name="experience",
+        factory=stored,
+        title="Experience",
+        entries=2,
+        section_range=(1, 2),
+        bucket="experiences",
+        vectors=False,
+        about="lessons of earlier work",
+    )
+    yield FamilySpec(
+        name="profile",
+        factory=stored,
+        title="Profile",
+        searchable=False,
+        pool=1,
+        layer="L3",
+        text_bytes=256 << 10,
+        about="who or what a scope is about: its latest text, asked for by a section",
+    )
+    yield FamilySpec(
+        name="resource",
+        factory=stored,
+        title="Resources",
+        searched="current",
+        bucket="resources",
+        tiers="abstract",
+        about="documents and files",
+    )
+    yield FamilySpec(
+        name="skill",
+        factory=stored,
+        title="Skills",
+        searched="current",
+        entries=4,
+        section_range=(1, 4),
+        layer="L3",
+        bucket="skills",
+        tiers="abstract",
+        about="how to do something",
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from powerctx_core.ports import Capability
+from powerctx_core.types import TEXT_BYTES
 
 __all__ = [
     "AdmissionSpec",
@@ -66,6 +67,10 @@ class FamilySpec(_Spec):
         entries: entries delivered under the compatible policy.
         section_range: fewest and most entries that a section of it may ask for; ``None`` when it has no sections.
         layer: layer of items that declare none.
+        bucket: of the search surface, that its items count for; its own name when absent.
+        tiers: most that the search surface shows of an item unless it is asked for more: ``abstract``, ``overview`` or
+            ``full``.
+        text_bytes: longest text of an item, 1 to 1 MiB of UTF-8.
         admission: name of an :class:`AdmissionSpec`.
         vectors: its items are embedded and searched by vector.
     """
@@ -79,6 +84,9 @@ class FamilySpec(_Spec):
     entries: int = 8
     section_range: tuple[int, int] | None = (1, 8)
     layer: str = "L1"
+    bucket: str = attrs.field(default=attrs.Factory(lambda self: self.name, takes_self=True))
+    tiers: str = "full"
+    text_bytes: int = TEXT_BYTES
     admission: str = "floor"
     vectors: bool = True
 

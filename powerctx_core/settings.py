@@ -47,7 +47,7 @@ class RecallSettings:
         on_family_error: ``fail``, or ``degrade`` to go on without a family that fails.
     """
 
-    families: tuple[str, ...] = attrs.field(default=("memory",))
+    families: tuple[str, ...] = attrs.field(default=("memory", "topic-memory", "experience"))
     policy: str = "powerctx.recall.v1"
     item_bytes: int = attrs.field(default=2000)
     deadline_ms: int | None = attrs.field(default=None)

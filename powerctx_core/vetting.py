@@ -15,7 +15,7 @@ import pluggy
 from powerctx_core.hookspecs import API, HOOKS
 from powerctx_core.ports import Capability
 from powerctx_core.records import FamilySpec, RendererSpec, StoreSpec
-from powerctx_core.types import LAYERS, SECTION_LIMIT, SHOWN
+from powerctx_core.types import LAYERS, SECTION_LIMIT, SHOWN, TEXT_BYTES, TIERS
 
 __all__ = ["METHODS", "OWN_NAME", "Invalid", "check_hooks", "check_part", "hint", "name_problem", "records_of"]
 
@@ -204,7 +204,10 @@ def _check_family(where: str, record: FamilySpec) -> None:
     if not isinstance(record.title, str):
         raise Invalid(f"{where}: title {record.title!r} is not text")
     _check_section_range(where, record.section_range)
-    for field, allowed in (("searched", ("current", "current+references")), ("layer", LAYERS)):
+    size = record.text_bytes
+    if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= TEXT_BYTES:
+        raise Invalid(f"{where}: text_bytes {size!r} is not a whole number from 1 to {TEXT_BYTES}")
+    for field, allowed in (("searched", ("current", "current+references")), ("layer", LAYERS), ("tiers", TIERS)):
         if getattr(record, field) not in allowed:
             raise Invalid(f"{where}: {field} {getattr(record, field)!r} is not one of {', '.join(allowed)}")
     if not isinstance(record.identity, tuple) or not all(
@@ -213,6 +216,8 @@ def _check_family(where: str, record: FamilySpec) -> None:
         raise Invalid(f"{where}: identity is not a tuple of field names: a lower-case letter, then a-z 0-9 _")
     if taken := sorted(set(record.identity) & _TAKEN):
         raise Invalid(f"{where}: identity names {', '.join(taken)}, which every citation has already; use another name")
+    if type(record.bucket) is not str or not _NAME.fullmatch(record.bucket):
+        raise Invalid(f"{where}: bucket {record.bucket!r} is not lower-case words joined by '-'")
     if type(record.admission) is not str or not _NAME.fullmatch(record.admission):
         raise Invalid(f"{where}: admission {record.admission!r} is not the name of an admission rule")
 

@@ -212,7 +212,9 @@ def advice(
         others = sorted({partition.family for partition in partitions if partition.scope_id in (scope_id, *references)})
         hint = f"store something with `powerctx ingest PATH --scope {scope_id}`"
         asked = {counts.family for counts in diagnostics.counts}
-        unasked = [name for name in ctx.host.names("powerctx_families") if name not in asked]
+        # What core's own families hold is stored, and was looked for above.
+        installed = ctx.host.names("powerctx_families")
+        unasked = [name for name in installed if name not in asked and not ctx.host.own("powerctx_families", name)]
         if others:
             hint = f"it holds the families {', '.join(others)}: pass --families {','.join(others)}"
         elif stored:
@@ -265,7 +267,10 @@ def _failed(diagnostics: Diagnostics) -> str:
 
 
 def _modes(diagnostics: Diagnostics) -> str:
-    return ", ".join(f"{family} {mode}" for family, mode in diagnostics.modes) or "none"
+    """Return what ran for each family that has something."""
+    found = {counts.family for counts in diagnostics.counts if counts.retrieved}
+    found |= {item.address.family for item in diagnostics.items}
+    return ", ".join(f"{family} {mode}" for family, mode in diagnostics.modes if family in found) or "none"
 
 
 def _families(diagnostics: Diagnostics) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "TAG_BYTES",
     "TAG_COUNT",
     "TEXT_BYTES",
+    "TIERS",
     "Filters",
     "Item",
     "PutResult",
@@ -49,6 +50,8 @@ META_DEPTH = 64
 ABSTRACT_BYTES = 447
 """Longest abstract made at write time, UTF-8 bytes."""
 LAYERS = ("L0", "L1", "L2", "L3")
+TIERS = ("abstract", "overview", "full")
+"""How much of an item is shown, from least to most."""
 KINDS = ("item", "directory")
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})

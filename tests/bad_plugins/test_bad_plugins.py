@@ -179,6 +179,21 @@ def powerctx_renderers():
         "failed",
         "powerctx_families 'a': ceiling '9' is not a whole number from 1 up",
     ),
+    "bucket": (
+        "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', bucket='My bucket')",
+        "failed",
+        "powerctx_families 'a': bucket 'My bucket' is not lower-case words joined by '-'",
+    ),
+    "tiers": (
+        "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', tiers='uri')",
+        "failed",
+        "powerctx_families 'a': tiers 'uri' is not one of abstract, overview, full",
+    ),
+    "text-bytes": (
+        "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', text_bytes=1 << 21)",
+        "failed",
+        "powerctx_families 'a': text_bytes 2097152 is not a whole number from 1 to 1048576",
+    ),
     "title": (
         "@hookimpl\ndef powerctx_families(): yield FamilySpec(name='a', factory='a:B', title=None)",
         "failed",

@@ -110,6 +110,8 @@ def _default(value: Any) -> str:
     if value is attrs.NOTHING:
         return "required"
     if isinstance(value, attrs.Factory):
+        if value.takes_self:
+            return "of another field"
         value = value.factory()
     if isinstance(value, Mapping):
         return repr(dict(value))

@@ -28,7 +28,7 @@ class _Late:
 class _Plugin:
     @hookimpl
     def powerctx_families(self) -> Iterator[FamilySpec]:
-        yield FamilySpec(name="profile", factory=_STORED, title="Profile", layer="L3")
+        yield FamilySpec(name="rule", factory=_STORED, title="Rules", layer="L3")
         yield FamilySpec(name="log", factory=_STORED, layer="L0")
 
     @hookimpl
@@ -39,7 +39,7 @@ class _Plugin:
 @pytest.fixture
 def ctx() -> Iterator[powerctx.Context]:
     """Notes of every layer, by item and by family."""
-    settings = {"recall": {"families": ["memory", "profile", "log"]}}
+    settings = {"recall": {"families": ["memory", "rule", "log"]}}
     with powerctx.open("memory://", plugins=(), extra=[_Plugin()], settings=settings) as ctx:
         ctx.put(
             [
@@ -47,8 +47,8 @@ def ctx() -> Iterator[powerctx.Context]:
                 Item(scope_id="s", artifact_id="scene", text="How a release goes: backup, tag, publish.", layer="L2"),
                 Item(scope_id="s", artifact_id="rule", text="Never release on Friday.", layer="L3"),
                 Item(scope_id="s", artifact_id="raw", text="chat: release now? no.", layer="L0"),
-                Item(scope_id="s", family="profile", artifact_id="me", text="Release engineer in Taipei."),
-                Item(scope_id="s", family="profile", artifact_id="day", text="Asked about the release.", layer="L0"),
+                Item(scope_id="s", family="rule", artifact_id="me", text="Release engineer in Taipei."),
+                Item(scope_id="s", family="rule", artifact_id="day", text="Asked about the release.", layer="L0"),
                 Item(
                     scope_id="s",
                     family="log",
@@ -182,11 +182,11 @@ def test_what_the_list_drops_is_toolized(ctx: powerctx.Context) -> None:
 
 def test_sections_and_value(ctx: powerctx.Context) -> None:
     """Split delivery keeps the order of sections and of value, and headings stand over what is injected alone."""
-    sections = [{"family": "profile", "limit": 2}, {"family": "memory", "limit": 4}]
+    sections = [{"family": "rule", "limit": 2}, {"family": "memory", "limit": 4}]
     prepared = ctx.prepare("release", scope_id="s", sections=sections, delivery="split", trim="value")
 
     assert 2 == str(prepared.content).count("\n## ")
-    assert str(prepared.content).index("## Profile") < str(prepared.content).index("## Memory")
+    assert str(prepared.content).index("## Rules") < str(prepared.content).index("## Memory")
     assert {"inject": {"scene", "rule", "me"}, "tools": {"fact", "raw", "day"}} == _parts(prepared)
     assert prepared.diagnostics.trimming is not None
 

@@ -127,11 +127,31 @@ def test_every_hook_has_its_words():
     assert set(HOOKS) == {*METHODS, "powerctx_commands"}
 
 
+def test_own_families():
+    """Core's families have the ceilings, pools and entries of the compatible policy, and the layers of their kind."""
+    host = Host.compose(allow=[])
+    specs = [host.spec("powerctx_families", name) for name in host.names("powerctx_families")]
+
+    assert [
+        ("memory", 16, 64, 8, "current+references", "L1", "memories", "full"),
+        ("topic-memory", 8, 32, 8, "current", "L2", "memories", "full"),
+        ("experience", 8, 32, 2, "current+references", "L1", "experiences", "full"),
+        ("profile", 8, 1, 8, "current+references", "L3", "profile", "full"),
+        ("resource", 8, 32, 8, "current", "L1", "resources", "abstract"),
+        ("skill", 8, 32, 4, "current", "L3", "skills", "abstract"),
+    ] == [
+        (each.name, each.ceiling, each.pool, each.entries, each.searched, each.layer, each.bucket, each.tiers)
+        for each in specs
+    ]
+    assert ["profile"] == [each.name for each in specs if not each.searchable]
+
+
 def test_own_parts():
     """Without any plugin the host offers core's own parts, each of which can be made."""
     host = Host.compose(allow=[])
 
-    assert ("memory",) == host.names("powerctx_families")
+    families = ("memory", "topic-memory", "experience", "profile", "resource", "skill")
+    assert families == host.names("powerctx_families")
     assert ("floor",) == host.names("powerctx_admissions")
     assert ("prepared", "flat-xml", "sections", "plain") == host.names("powerctx_renderers")
     assert ("memory",) == host.names("powerctx_stores")

@@ -15,11 +15,10 @@ _STORED = "powerctx_core.families:StoredFamily"
 
 
 class _Families:
-    """Families as plugins declare them; nothing in core knows their names."""
+    """Families as plugins declare them, beside core's own."""
 
     @hookimpl
     def powerctx_families(self) -> Iterator[FamilySpec]:
-        yield FamilySpec(name="experience", factory=_STORED, title="Experience", section_range=(1, 2))
         yield FamilySpec(name="ticket", factory=_STORED, title="Tickets\u2028", section_range=(2, 12))
         yield FamilySpec(name="alone", factory=_STORED, section_range=None)
         yield FamilySpec(name="plain-notes", factory=_STORED)
@@ -112,7 +111,7 @@ def test_nothing_is_read_for_no_section() -> None:
         ctx.store.catalogue.snapshot = lambda deadline: opened.append(deadline) or snapshot(deadline)  # type: ignore[method-assign]  # of this store alone
         ctx.prepare("release", scope_id="s", sections=[])
         assert opened == []
-        ctx.prepare("release", scope_id="s")
+        ctx.prepare("release", scope_id="s", families=["memory"])
         assert len(opened) == 1
 
 
