@@ -13,6 +13,7 @@ from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
 from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, PowerctxError
 from powerctx_core.host import Host
+from powerctx_core.observers import Observers
 from powerctx_core.ports import CountingStore, Store, StoreStatus
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
@@ -20,7 +21,7 @@ from powerctx_core.secrecy import secrets
 from powerctx_core.settings import Settings
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision
-from powerctx_core.workers import Lanes, Observers, Workers, awaited
+from powerctx_core.workers import Lanes, Workers, awaited
 
 __all__ = ["Context"]
 

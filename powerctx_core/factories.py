@@ -21,6 +21,7 @@ from powerctx_core.errors import (
     cause,
     made_safe,
 )
+from powerctx_core.observers import within
 from powerctx_core.offers import Offer, broken
 from powerctx_core.secrecy import secrets
 from powerctx_core.vetting import check_part
@@ -28,6 +29,7 @@ from powerctx_core.vetting import check_part
 __all__ = ["Factories"]
 
 _LOGGER = logging.getLogger(__name__)
+_CLOSING_S = 1.0
 
 
 class _Slot:
@@ -179,7 +181,10 @@ class Factories:
         if offer.hook == "powerctx_renderers" or not callable(getattr(value, "close", None)):
             return
         try:
-            value.close()
+            if offer.hook != "powerctx_sinks":
+                value.close()
+            elif not within(_CLOSING_S, value.close):  # an observer never delays anybody, at the end neither
+                _LOGGER.warning("Closing the %s takes longer than %g s; it is left alone.", offer, _CLOSING_S)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - what is left is closed too

@@ -216,7 +216,8 @@ def powerctx_sinks() -> Iterable[SinkSpec]:
         >>> next(iter(powerctx_sinks())).name
         'outcomes'
 
-    A sink runs after the answer is decided and may never delay or change it; an exception is logged once per name.
+    A sink runs after the answer is decided, on a thread of its own, and may never delay or change it; an exception is
+    logged once per name.
     """
     return ()
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import contextvars
-import logging
-import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, TypeVar
 
-from powerctx_core.errors import PowerctxError, kind
-from powerctx_core.ports import Sink
+from powerctx_core.errors import PowerctxError
 from powerctx_core.types import Deadline
 
-__all__ = ["Lanes", "Observers", "Workers", "awaited"]
+__all__ = ["Lanes", "Workers", "awaited"]
 
-_LOGGER = logging.getLogger("powerctx")
-_WAITING = 1000
 _WIDTH = 4
 _OVERDUE_S = 1.0
 """How long after its deadline an awaited call that has begun is waited for: a busy machine lets it end late."""
@@ -228,58 +223,6 @@ class Lanes:
             pools = list(self._pools.values())
         for pool in pools:
             pool.close()
-
-
-class Observers:
-    """Gives events to sinks on one thread of its own, in order, without delaying the caller.
-
-    When more than 1000 events wait, new ones are dropped.  A sink that fails is logged once by name and called again
-    for the next event.
-    """
-
-    def __init__(self, sinks: Mapping[str, Sink]) -> None:
-        self._sinks = dict(sinks)
-        self._events: queue.Queue[Any] = queue.Queue(_WAITING)
-        self._failed: set[str] = set()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def notify(self, event: Any) -> None:
-        """Hand *event* over; returns at once."""
-        if not self._sinks:
-            return
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="powerctx-sinks", daemon=True)
-                self._thread.start()
-        try:
-            self._events.put_nowait(event)
-        except queue.Full:
-            self._log_once("(queue)", "more than %d events are waiting; new ones are dropped", _WAITING)
-
-    def close(self, timeout: float = 1.0) -> None:
-        """Give what is waiting up to *timeout* seconds, then stop.  Further calls do nothing."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            try:
-                self._events.put(None, timeout=timeout)
-            except queue.Full:
-                return
-            thread.join(timeout)
-
-    def _run(self) -> None:
-        while (event := self._events.get()) is not None:
-            for name, sink in self._sinks.items():
-                try:
-                    sink.observe(event)
-                except BaseException as error:  # the thread is all sinks'
-                    self._log_once(name, "sink %s failed: %s", name, kind(error))
-
-    def _log_once(self, name: str, message: str, *values: object) -> None:
-        if name not in self._failed:
-            self._failed.add(name)
-            _LOGGER.warning(message, *values)
 
 
 async def awaited(threads: Workers, call: Callable[[Deadline], _T], deadline: Deadline) -> _T:

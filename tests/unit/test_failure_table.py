@@ -308,7 +308,7 @@ ROWS = {
     "a family's factory, or that of its": "tests/bad_plugins/test_bad_families.py::test_factories_that_hang",
     "a plugin's renderer or token estimator hangs, or its": "test_the_renderer_is_late",
     "the renderer raises, or breaks a promise of the planner": "test_the_renderer_fails",
-    "a sink fails": "test_a_sink_fails",
+    "a sink fails, or hangs": "test_a_sink_fails",
     "Ctrl-C, wherever it lands": "test_an_interrupt",
 }
 
