@@ -27,6 +27,7 @@ from powerctx_core.settings import (
     TokenSettings,
     TrimSettings,
 )
+from powerctx_core.toml_file import read_toml
 from powerctx_core.wire.strict import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert
 
 __all__ = [
@@ -50,6 +51,10 @@ FILE = "powerctx.toml"
 PREFIX = "POWERCTX_"
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
+_ABSENT: Mapping[Keys, str] = MappingProxyType(
+    {("plugins",): "all installed", ("recall", "policy"): "that of the gate, else powerctx.recall.v1"}
+)
+"""What a value that is not there stands for."""
 
 
 @attrs.frozen(kw_only=True)
@@ -89,7 +94,7 @@ def load(
     file = _find(cwd, user_dir)
     layers: list[tuple[Keys, Any, str]] = []
     if file is not None:
-        layers += [(keys, value, str(file)) for keys, value in _leaves(_read(file))]
+        layers += [(keys, value, str(file)) for keys, value in _leaves(read_toml(file))]
     layers += _from_environment(environ)
     layers += [(keys, value, "flag") for keys, value in _given(flags or {})]
     return _effective(layers, environ, file, cwd)
@@ -137,9 +142,15 @@ def _effective(
         settings = convert(Settings, tree)
     except Mismatch as mismatch:
         raise ConfigError(_lines(mismatch, (), origins, tree)) from None
-    return Effective(
-        settings=attrs.evolve(settings, origins=MappingProxyType(origins)), written=MappingProxyType(written), file=file
-    )
+    settings = attrs.evolve(settings, recall=_placed(settings.recall, origins, file), origins=MappingProxyType(origins))
+    return Effective(settings=settings, written=MappingProxyType(written), file=file)
+
+
+def _placed(recall: RecallSettings, origins: Mapping[str, str], file: Path | None) -> RecallSettings:
+    """Return the settings with paths that the settings file names counted from its folder."""
+    if file is None or origins.get("recall.gate_files") != str(file):
+        return recall
+    return attrs.evolve(recall, gate_files=tuple(file.parent / each.expanduser() for each in recall.gate_files))
 
 
 def _find(cwd: Path, user_dir: Path | None) -> Path | None:
@@ -159,23 +170,6 @@ def _user_file(user_dir: Path | None) -> Path:
 
         user_dir = platformdirs.user_config_path()
     return user_dir / "powerctx" / FILE
-
-
-def _read(file: Path) -> dict[str, Any]:
-    import tomllib  # only a machine with a file needs it
-
-    text = ""
-    try:
-        text = file.read_text(encoding="utf-8-sig")  # editors of some systems begin a file with a mark
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        cause = str(error).replace("end of document", f"line {len(text.splitlines())}, the last")
-        raise ConfigError(f"{file} is not valid TOML: {cause}; correct that line.") from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{file} is not UTF-8 text (line {line}); save it as UTF-8.") from None
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}; correct its permissions or remove it.") from None
 
 
 def _leaves(value: Any, keys: Keys = ()) -> Iterator[tuple[Keys, Any]]:
@@ -346,7 +340,7 @@ def _value(settings: Settings, keys: Keys) -> Any:
 
 def _shown(keys: Keys, value: Any) -> str:
     if value is None:
-        return "all installed" if keys == ("plugins",) else "none"
+        return _ABSENT.get(keys, "none")
     if isinstance(value, RawText):
         value = parsed(value)
         if isinstance(value, RawText) and holds_secret(keys, value):

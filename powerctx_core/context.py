@@ -12,6 +12,7 @@ from powerctx_core.blame import Blame
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
 from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, PowerctxError
+from powerctx_core.gates import installed_gates
 from powerctx_core.host import Host
 from powerctx_core.observers import Observers
 from powerctx_core.ports import CountingStore, Store, StoreStatus
@@ -55,6 +56,7 @@ class Context:
             blame=self._blame,
             settings=settings,
             embedding=self.embedding,
+            gates=installed_gates(settings.recall.gate_files),
             workers=self._workers,
             lanes=self._lanes,
         )

@@ -18,14 +18,15 @@ from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
     InvalidRequest,
 )
+from powerctx_core.gates import gate_named
 from powerctx_core.host import Host
 from powerctx_core.packing import Packing
 from powerctx_core.ports import CountingStore, Store
 from powerctx_core.recall.expansion import Expansion
 from powerctx_core.recall.fetch import Limits
-from powerctx_core.recall.gate import V2, GatePolicy, gate_named
+from powerctx_core.recall.gate import V2, GatePolicy, check_floors
 from powerctx_core.recall.outcome import diagnostics, empty_outcome, nothing_asked, prepared
-from powerctx_core.recall.policy import COMPATIBLE, RecallPolicy, policy_named
+from powerctx_core.recall.policy import COMPATIBLE, POWERCTX, RecallPolicy, policy_named
 from powerctx_core.recall.uses import uses_of
 from powerctx_core.records import FamilySpec, RendererSpec
 from powerctx_core.requests import (
@@ -57,6 +58,7 @@ class Engine:
     blame: Blame
     settings: Settings
     embedding: Embedding
+    gates: Mapping[str, GatePolicy]
     workers: Workers
     lanes: Lanes
     _retrieve: Retrieval = attrs.field(
@@ -94,14 +96,14 @@ class Engine:
             deadline: of a call that began earlier; by default :meth:`deadline` as of now.
 
         Raises:
-            InvalidRequest: a family, renderer or policy is not installed.
+            InvalidRequest: a family, renderer, policy or gate is not installed.
             PluginError: a family failed or broke its contract.
             PlanInvariantError: a renderer broke its contract.
             StoreError: the store failed.
         """
         limits = Limits.of(deadline or self.deadline(request))
         self._check_renderer(request)
-        gate = gate_named(request.gate)
+        gate = gate_named(request.gate or self.settings.recall.gate, self.gates)
         policy = self._policy(request.policy, gate)
         envelope = self._envelope(request, policy)
         if not envelope.specs:
@@ -178,10 +180,16 @@ class Engine:
         return Found(hits=hits, diagnostics=diagnostics(recall, outcome))
 
     def _policy(self, name: str | None, gate: GatePolicy | None = None) -> RecallPolicy:
-        """Return the policy of a call; the source's gate, when no policy is named, brings the source's."""
-        if name is None and gate is V2:
-            return COMPATIBLE
-        return policy_named(name or self.settings.recall.policy)
+        """Return the recall policy of a call; the source's gate brings the source's, when none is named.
+
+        Raises:
+            InvalidRequest: it is not installed, or the gate's own floors ask for more than its floor.
+        """
+        belonging = COMPATIBLE if gate is V2 else POWERCTX
+        policy = policy_named(name or self.settings.recall.policy or belonging.policy_id)
+        if gate is not None:
+            check_floors(gate, policy)
+        return policy
 
     def _check_renderer(self, request: PrepareRequest) -> None:
         """Check that the renderer is there before anything is looked for; it is made when there is something to render.

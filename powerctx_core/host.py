@@ -25,6 +25,7 @@ from powerctx_core.discovery import (
 )
 from powerctx_core.errors import (
     CapabilityError,
+    ConfigError,
     InvalidRequest,
     PluginError,
     StoreError,
@@ -214,14 +215,15 @@ class Host:
             for name in self.settings.parts
             if name not in known
         ]
-        return (*clashes, *unused, *self._unknown_names())
+        return (*clashes, *unused, *self._unknown_names(), *self._gate_problems())
 
     def _unknown_names(self) -> Iterator[str]:
         """Give one sentence for each setting that names a part, or a policy, that is not there."""
-        from powerctx_core.recall.policy import POLICIES  # only a report needs it
+        from powerctx_core.recall.policy import POLICIES  # only a report needs them
 
         settings, families = self.settings, self.names("powerctx_families")
         embedder = () if settings.embedder is None else (settings.embedder,)
+        policy = () if settings.recall.policy is None else (settings.recall.policy,)
         default = settings.assembly.sections == AssemblySettings().sections
         sections = () if default else tuple(settings.assembly.sections)
         for setting, noun, given_names, there in (
@@ -229,7 +231,7 @@ class Host:
             ("sinks", "sink", settings.sinks, self.names("powerctx_sinks")),
             ("tokens.estimator", "estimator", (settings.tokens.estimator,), self.names("powerctx_token_estimators")),
             ("recall.families", "family", settings.recall.families, families),
-            ("recall.policy", "policy", (settings.recall.policy,), tuple(POLICIES)),
+            ("recall.policy", "policy", policy, tuple(POLICIES)),
             ("retrieval.vector_weights", "family", tuple(settings.retrieval.vector_weights), families),
             ("assembly.sections", "family", sections, families),
         ):
@@ -239,6 +241,18 @@ class Host:
                     where = f" in {origin}" if origin else ""
                     known = ", ".join(there) or "none"
                     yield f"{setting}{where} names the {noun} {name!r}, which is not installed; installed: {known}."
+
+    def _gate_problems(self) -> Iterator[str]:
+        """Give one sentence for each policy file that cannot be used, or for a gate that is not there."""
+        from powerctx_core.gates import gate_named, installed_gates  # only a report needs them
+
+        recall, origin = self.settings.recall, self.settings.origins.get("recall.gate")
+        try:
+            gate_named(recall.gate, installed_gates(recall.gate_files))
+        except ConfigError as error:
+            yield from str(error).splitlines()
+        except InvalidRequest as error:
+            yield f"recall.gate{f' in {origin}' if origin else ''}: {error}"
 
     def check(self, name: str) -> tuple[PluginStatus, ...]:
         """Load everything of the plugin *name* (entry point or distribution), and make its parts, with their settings.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -41,14 +42,18 @@ class RecallSettings:
 
     Attributes:
         families: kinds of evidence that are searched.
-        policy: id of a recall policy.
+        policy: id of a recall policy; ``powerctx.recall.v1`` when absent, or the one that belongs to the gate.
+        gate: ``off``, or id or alias of a gate policy.
+        gate_files: TOML files of further gate policies; relative paths in a settings file count from its folder.
         item_bytes: the most UTF-8 bytes that one entry may take.
         deadline_ms: milliseconds after which a call goes on with what has arrived; as long as it takes when absent.
         on_family_error: ``fail``, or ``degrade`` to go on without a family that fails.
     """
 
     families: tuple[str, ...] = attrs.field(default=("memory", "topic-memory", "experience"))
-    policy: str = "powerctx.recall.v1"
+    policy: str | None = None
+    gate: str = "off"
+    gate_files: tuple[Path, ...] = ()
     item_bytes: int = attrs.field(default=2000)
     deadline_ms: int | None = attrs.field(default=None)
     on_family_error: str = attrs.field(default="fail", validator=attrs.validators.in_(ON_FAMILY_ERROR))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import attrs
 import click
 
 from powerctx_core.errors import InvalidRequest, blanked, redacted
@@ -28,6 +30,7 @@ class Invocation:
         embedder: name of an embedder given on the command line.
         json: print one JSON value on standard output.
         debug: show tracebacks.
+        gate_file: of a gate policy given on the command line.
     """
 
     def __init__(self) -> None:
@@ -35,6 +38,7 @@ class Invocation:
         self.embedder: str | None = None
         self.json = False
         self.debug = False
+        self.gate_file: Path | None = None
         self._host: Host | None = None
         self._effective: Effective | None = None
 
@@ -79,7 +83,24 @@ class Invocation:
         """
         from powerctx_core import opening
 
-        return opening.open(settings=self.effective().settings)
+        settings = self.effective().settings
+        if self.gate_file is not None:
+            files = (*settings.recall.gate_files, self.gate_file)
+            settings = attrs.evolve(settings, recall=attrs.evolve(settings.recall, gate_files=files))
+        return opening.open(settings=settings)
+
+    def gate(self, value: str | None) -> str | None:
+        """Return the id of the gate that ``--gate`` names; the policy of a file is there for the store opened next.
+
+        Raises:
+            ConfigError: it names a file that cannot be used.
+        """
+        from powerctx_core.gates import is_path, read_gate
+
+        if value is None or not is_path(value):
+            return value
+        self.gate_file = Path(value)
+        return read_gate(self.gate_file.expanduser()).policy_id
 
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
@@ -115,7 +136,7 @@ def examples(*lines: str) -> str:
 def recall_options(function: F) -> F:
     """Add what ``prepare`` and ``find`` share."""
     for option in (
-        click.option("--policy", metavar="ID", help="Recall policy; the setting recall.policy when absent."),
+        click.option("--policy", metavar="ID", help="Recall policy, by its id; the setting recall.policy when absent."),
         click.option("--families", metavar="A,B", help="Kinds of evidence; the setting recall.families when absent."),
         click.option("--reference", "references", metavar="SCOPE", multiple=True,
                      help="A further scope to read; may be repeated."),

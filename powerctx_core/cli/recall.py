@@ -47,6 +47,7 @@ _on_family_error = click.option(
         'powerctx prepare "Why did we choose SQLite?" --scope project:demo --max-bytes 4000',
         'echo "部署在哪一天？" | powerctx prepare - --scope project:demo --reference company',
         'powerctx prepare "What broke last week?" --scope project:demo --sections memory=4 --show confidence',
+        'powerctx prepare "Who likes tea?" --scope project:demo --gate v2 --policy powerctx.recall.v1',
     )
 )
 @click.argument("query")
@@ -69,7 +70,12 @@ _on_family_error = click.option(
 )
 @click.option("--inject-max-tokens", metavar="N", type=int, help="64..32000 tokens of the text, with --delivery split.")
 @click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value (settings trim.*).")
-@click.option("--gate", metavar="NAME", help="off (when absent), or v2: judge what was found, and admit more if thin.")
+@click.option(
+    "--gate",
+    metavar="ID|FILE",
+    help="off, id or alias of a gate policy such as v2, or a TOML file of one (a path, or NAME.toml): judge what was "
+    "found, and admit more if thin; the setting recall.gate when absent.",
+)
 @_deadline
 @_on_family_error
 @recall_options
@@ -84,6 +90,7 @@ def prepare(
     families: str | None,
     sections: str | None,
     show: str | None,
+    gate: str | None,
     **more: Any,
 ) -> None:
     """Print context for QUERY on standard output, and one line about it on standard error.
@@ -95,7 +102,8 @@ def prepare(
     from powerctx_core import wire
     from powerctx_core.requests import PrepareRequest
 
-    given = _given(families=listed(families), sections=section_list(sections), show=listed(show), **more)
+    named = {"families": listed(families), "sections": section_list(sections), "show": listed(show)}
+    given = _given(**named, gate=invocation.gate(gate), **more)
     request = PrepareRequest(query=query_text(query), scope_id=scope, **given)
     with invocation.open() as ctx:
         _check_names(ctx, "--renderer", "powerctx_renderers", [request.renderer])
@@ -112,7 +120,8 @@ def prepare(
             if request.sections == ():
                 output.note("empty (no_content): no section was asked for; name one with --sections.")
             else:
-                output.note(advice(ctx, prepared.diagnostics, request.scope_id, request.references))
+                line = [advice(ctx, prepared.diagnostics, request.scope_id, request.references)]
+                output.note(" · ".join([*line, *_gate(prepared.diagnostics.effort)]))
             return
     if prepared.content is not None:
         output.text(prepared.content)
@@ -128,9 +137,7 @@ def prepare(
     ]
     if diagnostics.fallback != "none":
         line.append(f"words alone ({diagnostics.fallback})")
-    if diagnostics.effort is not None:
-        line.append(_gate(diagnostics.effort))
-    output.note(" · ".join([*line, *_missing(diagnostics)]))
+    output.note(" · ".join([*line, *_gate(diagnostics.effort), *_missing(diagnostics)]))
 
 
 @click.command(epilog=examples('powerctx find "deploy on friday" --scope project:demo --limit 20 --since 2026-01-01'))
@@ -190,10 +197,12 @@ def find(
     output.notes(_missing(found.diagnostics))
 
 
-def _gate(effort: RecallEffort) -> str:
-    """Return the words about what the gate did: the reason, and the candidates by round where there were several."""
+def _gate(effort: RecallEffort | None) -> list[str]:
+    """Return what the gate did, if it is on: the reason, and the candidates by round where there were several."""
+    if effort is None:
+        return []
     rounds = " → ".join(map(str, effort.candidates_by_round))
-    return f"gate: {effort.reason}" + (f" ({rounds} candidates)" if effort.expansion_actions else "")
+    return [f"gate: {effort.reason}" + (f" ({rounds} candidates)" if effort.expansion_actions else "")]
 
 
 def advice(

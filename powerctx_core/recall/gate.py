@@ -6,6 +6,7 @@ holds, and the signals it was read from are kept beside it.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -15,19 +16,20 @@ from typing import Final
 import attrs
 
 from powerctx_core.canonical import sha256_of
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, shown
+from powerctx_core.recall.policy import RecallPolicy, check_descending
 from powerctx_core.types import AdmissionFloor, Signals
 
 __all__ = [
-    "GATES",
     "OFF",
     "REASONS",
+    "SHIPPED",
     "V2",
     "Assessment",
     "Evidence",
     "GatePolicy",
     "assess",
-    "gate_named",
+    "check_floors",
 ]
 
 REASONS: Final = (
@@ -44,7 +46,12 @@ REASONS: Final = (
 )
 """Every reason that a verdict can have; the last two are set by the loop."""
 
+OFF: Final = "off"
+"""The name for no gate."""
 _MOST_ROUNDS = 2
+_MOST_CANDIDATES = 64
+_POLICY_ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
+_POLICY_ID_LENGTH = 128
 
 
 def _share(_: object, attribute: attrs.Attribute[float], value: float) -> None:
@@ -60,7 +67,7 @@ class GatePolicy:
         policy_id: its name, recorded beside the digest.
         max_rounds: rounds after the first, 0 to 2.
         expansion_floors: floors of these rounds, each as low as the one before or lower; ``None`` takes those of the
-            recall policy in force.
+            recall policy in force.  There is none of the first round: that is the recall policy's.
         min_candidates: fewer are thin.
         min_top_score: a best relevance below it is weak.
         min_top_gap: when the best relevance is below *strong_top*, it must stand out from the mean of its family by so
@@ -68,22 +75,31 @@ class GatePolicy:
         strong_top: from this relevance on, nothing need stand out.
         gap_floor: relevances below it do not count for that mean.
         min_lexical_overlap: the least share of the query's terms that the best candidate must hold.
-        expand_with_rerank: whether rounds are allowed when a reranker is active.
+        allow_expansion_with_rerank: whether rounds are allowed when a reranker is active.
 
     Raises:
         InvalidRequest: a value is outside its range; *field* names it.
     """
 
-    policy_id: str
+    policy_id: str = attrs.field()
     max_rounds: int = attrs.field(default=_MOST_ROUNDS)
-    expansion_floors: tuple[AdmissionFloor, ...] | None = None
+    expansion_floors: tuple[AdmissionFloor, ...] | None = attrs.field(default=None)
     min_candidates: int = attrs.field(default=2)
     min_top_score: float = attrs.field(default=0.35, validator=_share)
     min_top_gap: float = attrs.field(default=0.02, validator=_share)
     strong_top: float = attrs.field(default=0.70, validator=_share)
     gap_floor: float = attrs.field(default=0.30, validator=_share)
     min_lexical_overlap: float = attrs.field(default=0.5, validator=_share)
-    expand_with_rerank: bool = False
+    allow_expansion_with_rerank: bool = False
+
+    @policy_id.validator
+    def _check_id(self, attribute: attrs.Attribute[str], value: str) -> None:
+        if len(value) > _POLICY_ID_LENGTH or value == OFF or not _POLICY_ID.fullmatch(value):
+            raise InvalidRequest(
+                f"policy_id is {shown(value)}; lower-case letters and digits joined by . or -, at most "
+                f"{_POLICY_ID_LENGTH} of them, and not {OFF}, are allowed.",
+                field=attribute.name,
+            )
 
     @max_rounds.validator
     def _check_rounds(self, attribute: attrs.Attribute[int], value: int) -> None:
@@ -92,8 +108,24 @@ class GatePolicy:
 
     @min_candidates.validator
     def _check_candidates(self, attribute: attrs.Attribute[int], value: int) -> None:
-        if not 0 <= value <= 64:
-            raise InvalidRequest(f"min_candidates is {value}; 0 to 64 are allowed.", field=attribute.name)
+        if not 0 <= value <= _MOST_CANDIDATES:
+            raise InvalidRequest(
+                f"min_candidates is {value}; 0 to {_MOST_CANDIDATES} are allowed.", field=attribute.name
+            )
+
+    @expansion_floors.validator
+    def _check_floors(
+        self, attribute: attrs.Attribute[tuple[AdmissionFloor, ...] | None], value: tuple[AdmissionFloor, ...] | None
+    ) -> None:
+        if value is None:
+            return
+        if not max(1, self.max_rounds) <= len(value) <= _MOST_ROUNDS:
+            raise InvalidRequest(
+                f"expansion_floors has {len(value)} of them; 1 or 2, and one for each round of max_rounds "
+                f"({self.max_rounds}), are allowed.",
+                field=attribute.name,
+            )
+        check_descending(value, [f"expansion_floors[{place}]" for place in range(len(value))], field=attribute.name)
 
     @cached_property
     def digest(self) -> str:
@@ -101,25 +133,22 @@ class GatePolicy:
         return sha256_of(self)
 
 
+def check_floors(gate: GatePolicy, policy: RecallPolicy) -> None:
+    """Check that the floors of a gate's own, if it has any, go on downwards from the floor of *policy*.
+
+    Raises:
+        InvalidRequest: they do not; the message says which pair of values.
+    """
+    if gate.expansion_floors is not None and gate.max_rounds:
+        names = (f"the floor of {policy.policy_id}", f"the first expansion floor of gate {gate.policy_id}")
+        check_descending((policy.floor, gate.expansion_floors[0]), names, field="gate")
+
+
 V2: Final = GatePolicy(policy_id="powercontext.recall-gate.v2")
 """The source system's gate, decision by decision."""
 
-OFF: Final = "off"
-GATES: Final[Mapping[str, GatePolicy]] = MappingProxyType({V2.policy_id: V2, "v2": V2})
-"""Id or alias -> gate policy."""
-
-
-def gate_named(name: str) -> GatePolicy | None:
-    """Return the gate policy of that id or alias, ``None`` for ``off``.
-
-    Raises:
-        InvalidRequest: there is none; the message lists what there is.
-    """
-    if name == OFF:
-        return None
-    if name not in GATES:
-        raise InvalidRequest(f"gate {name!r} is not installed; installed are {OFF}, {', '.join(GATES)}.", field="gate")
-    return GATES[name]
+SHIPPED: Final[Mapping[str, GatePolicy]] = MappingProxyType({V2.policy_id: V2, "v2": V2})
+"""Id or alias -> gate policy of ours."""
 
 
 @attrs.frozen
@@ -224,7 +253,7 @@ def assess(
     verdicts = (
         ("no-content", not has_content),
         ("budget-floor", budget_bounded),
-        ("rerank-enabled", rerank_active and not policy.expand_with_rerank),
+        ("rerank-enabled", rerank_active and not policy.allow_expansion_with_rerank),
         ("thin-candidates", signals.candidate_count < policy.min_candidates),
         ("thin-families", families_expected > 1 and signals.family_count < families_expected),
         (

@@ -6,9 +6,10 @@ deployments can tell whether they mean the same thing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import attrs
 
@@ -16,7 +17,47 @@ from powerctx_core.canonical import sha256_of
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.types import AdmissionFloor
 
-__all__ = ["COMPATIBLE", "POLICIES", "POWERCTX", "RecallPolicy", "policy_named"]
+__all__ = ["COMPATIBLE", "POLICIES", "POWERCTX", "RecallPolicy", "check_descending", "policy_named"]
+
+FUSIONS = ("rrf", "score")
+
+
+def check_descending(floors: Sequence[AdmissionFloor], names: Sequence[str], *, field: str) -> None:
+    """Check that each floor asks for no more than the one before it.
+
+    Args:
+        floors: in the order of rounds.
+        names: what to call each in the message.
+        field: of the request or policy, for the error.
+
+    Raises:
+        InvalidRequest: one asks for more, or is of another kind.
+    """
+    for place in range(1, len(floors)):
+        above, floor = floors[place - 1 : place + 1]
+        if (name := _asking_more(floor, above)) is None:
+            continue
+        one, other = names[place], names[place - 1]
+        asked, before = getattr(floor, name), getattr(above, name)
+        if name == "idf_mass" and (asked is None or before is None):
+            raise InvalidRequest(
+                f"{one} and {other} cannot be compared: name idf_mass in both of them, or in neither.", field=field
+            )
+        limit = "none" if before is None else f"{before:g}"
+        raise InvalidRequest(
+            f"{name} is {asked:g} in {one} and {limit} in {other}; a later round must not ask for more.", field=field
+        )
+
+
+def _asking_more(floor: AdmissionFloor, above: AdmissionFloor) -> str | None:
+    """Return a field in which *floor* asks for more than *above*, or cannot be compared with it."""
+    if (floor.idf_mass is None) != (above.idf_mass is None):
+        return "idf_mass"
+    for name in ("coverage", "matched", "cosine", "idf_mass", "relevance"):
+        asked, before = getattr(floor, name), getattr(above, name)
+        if asked is not None and (before is None or asked > before):
+            return name
+    return None
 
 
 @attrs.define(frozen=True, kw_only=True, slots=False)
@@ -35,12 +76,15 @@ class RecallPolicy:
         wide_pool: members per channel when more than 16 items may be delivered.
         entry_limit: entries over all families; ``None`` leaves it to ``max_items``.
         interleaved: deliver scopes and families in turn by rank instead of by fused score.
+
+    Raises:
+        InvalidRequest: the floors do not descend, or the fusion is none.
     """
 
     policy_id: str
     floor: AdmissionFloor
-    expansion_floors: tuple[AdmissionFloor, ...]
-    fusion: str
+    expansion_floors: tuple[AdmissionFloor, ...] = attrs.field()
+    fusion: str = attrs.field()
     weights: Mapping[str, float] = attrs.field(factory=lambda: MappingProxyType({"fts": 1.0, "vector": 1.0}))
     neighbour_weight: float = 0.0
     neighbour_members: int = 32
@@ -49,6 +93,16 @@ class RecallPolicy:
     wide_pool: int | None = None
     entry_limit: int | None = None
     interleaved: bool = False
+
+    @expansion_floors.validator
+    def _check_floors(self, attribute: attrs.Attribute[Any], value: tuple[AdmissionFloor, ...]) -> None:
+        names = ["floor", *(f"expansion_floors[{place}]" for place in range(len(value)))]
+        check_descending([self.floor, *value], names, field=attribute.name)
+
+    @fusion.validator
+    def _check_fusion(self, attribute: attrs.Attribute[str], value: str) -> None:
+        if value not in FUSIONS:
+            raise InvalidRequest(f"fusion is {value!r}; it can be {' or '.join(FUSIONS)}.", field=attribute.name)
 
     @cached_property
     def digest(self) -> str:

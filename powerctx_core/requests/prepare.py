@@ -54,8 +54,8 @@ class PrepareRequest:
             and lists the rest in ``tools``, to be read on demand.  The size budgets hold for both together.
         inject_max_tokens: 64..32000, a further budget of the text alone, when delivery is split.
         policy: id of an installed recall policy; the setting ``recall.policy`` when absent.
-        gate: ``off``, or a gate policy (``v2``): judges whether what was found is enough, and admits more of it within
-            the same budgets if not.
+        gate: ``off``, or id or alias of a gate policy (``v2``): judges whether what was found is enough, and admits
+            more of it within the same budgets if not; the setting ``recall.gate`` when absent.
         deadline_ms: 1..600000 milliseconds from the call, after which it goes on with what has arrived and names in
             ``diagnostics.late`` what has not; the setting ``recall.deadline_ms`` when absent, else as long as it takes.
         on_family_error: ``fail`` raises when a family fails, ``degrade`` goes on without it and names it in
@@ -82,7 +82,7 @@ class PrepareRequest:
     delivery: str = "inject"
     inject_max_tokens: int | None = None
     policy: str | None = None
-    gate: str = "off"
+    gate: str | None = None
     deadline_ms: int | None = None
     on_family_error: str | None = None
 
@@ -93,7 +93,7 @@ class PrepareRequest:
         self._check_sections()
         check_named("renderer", self.renderer)
         check_named("policy", self.policy, optional=True)
-        check_named("gate", self.gate)
+        check_named("gate", self.gate, optional=True)
         check_whole("max_bytes", self.max_bytes, MIN_BYTES, MAX_BYTES)
         check_whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
         check_whole("max_chars", self.max_chars, MIN_BYTES // 4, MAX_BYTES)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Self
 
 import attrs
 
+from powerctx_core.errors import InvalidRequest
 from powerctx_core.types.address import Address, Key
 
 __all__ = [
@@ -202,6 +203,18 @@ class Pool:
     late: frozenset[str] = frozenset()
 
 
+def _between(low: float, high: float) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    """Return a validator of a number of a floor; ``None`` asks for nothing."""
+
+    def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None and not low <= value <= high:
+            raise InvalidRequest(
+                f"{attribute.name} is {value:g}; {low:g} to {high:g} are allowed.", field=attribute.name
+            )
+
+    return check
+
+
 @attrs.frozen(kw_only=True)
 class AdmissionFloor:
     """What a member must reach to be admitted; each policy uses the fields that it defines.
@@ -212,13 +225,16 @@ class AdmissionFloor:
         cosine: least raw cosine of a vector member.
         idf_mass: least share of the idf mass of the query's occurring terms; ``None`` where counts decide.
         relevance: a member found by vector alone needs relevance above this; ``None`` where the cosine decides.
+
+    Raises:
+        InvalidRequest: a value is outside its range; *field* names it.
     """
 
-    coverage: float = 0.0
-    matched: int = 1
-    cosine: float | None = None
-    idf_mass: float | None = None
-    relevance: float | None = None
+    coverage: float = attrs.field(default=0.0, validator=_between(0, 1))
+    matched: int = attrs.field(default=1, validator=_between(1, QUERY_TERMS))
+    cosine: float | None = attrs.field(default=None, validator=_between(-1, 1))
+    idf_mass: float | None = attrs.field(default=None, validator=_between(0, 1))
+    relevance: float | None = attrs.field(default=None, validator=_between(0, 1))
 
 
 @attrs.frozen(kw_only=True)

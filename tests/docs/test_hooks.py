@@ -65,12 +65,12 @@ def _pages() -> list[Path]:
 
 
 def _examples() -> Iterator[Any]:
-    """Give every block ``python run``, with the blocks ``python NAME.py`` before it and the block ``text`` after it."""
+    """Give every block ``python run``, with the named files before it and the block ``text`` after it."""
     for page in _pages():
         files: dict[str, str] = {}
         blocks = [(match["info"].split(), match["body"]) for match in _BLOCK.finditer(_text(page))]
         for number, (info, body) in enumerate(blocks):
-            if info[:1] != ["python"] or len(info) < 2:
+            if info[:1] not in (["python"], ["toml"]) or len(info) < 2:
                 continue
             if info[1] != "run":
                 files[info[1]] = body
@@ -123,7 +123,9 @@ def _default(value: Any) -> str:
 
 
 def _fields(cls: type) -> list[tuple[str, ...]]:
-    return [(field.name, str(field.type), _default(field.default)) for field in attrs.fields(cls)]
+    # As written: the types on the fields are replaced by the objects when values of the class are converted.
+    written = {key: text for base in reversed(cls.__mro__) for key, text in inspect.get_annotations(base).items()}
+    return [(field.name, str(written[field.name]), _default(field.default)) for field in attrs.fields(cls)]
 
 
 def _shown_fields(rows: str) -> list[tuple[str, ...]]:

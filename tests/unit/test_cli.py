@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -865,3 +866,81 @@ def test_ingest_of_an_unknown_family_among_others() -> None:
     Path("x.jsonl").write_text('{"text":"a"}\n{"text":"b","family":"nobody"}\n')
 
     failed(run("ingest", "x.jsonl", "--scope", SCOPE, "--store", STORE), 2, "x.jsonl:2", "'nobody'", "--map nobody=")
+
+
+THIN = ("alpha beta one", "alpha two", "beta three", "gamma four", "delta five")
+THIN_QUERY = ("prepare", "alpha beta gamma delta", "--scope", SCOPE, "--store", STORE)
+COMPATIBLE = ("--policy", "powercontext.recall.v2")
+
+
+def test_the_gate_has_words_on_standard_error() -> None:
+    """The reason, and the candidates by round where there were several; without a gate nothing."""
+    stored(*THIN)
+
+    assert " · gate: sufficient (1 → 5 candidates)\n" in run(*THIN_QUERY, "--gate", "v2").stderr
+    assert "gate" not in run(*THIN_QUERY, *COMPATIBLE).stderr
+    assert "gate" not in run(*THIN_QUERY, "--gate", "off").stderr
+    ours = run(*THIN_QUERY, "--gate", "powercontext.recall-gate.v2", "--policy", "powerctx.recall.v1").stderr
+    assert ours.endswith(" · gate: sufficient\n")
+
+
+def test_an_empty_answer_says_what_the_gate_did() -> None:
+    """At the end of its line; the response itself has no word of it."""
+    asked = ("prepare", "alpha", "--scope", "nowhere", "--store", "memory://")
+
+    assert run(*asked).stderr.rstrip("\n") + " · gate: no-content\n" == run(*asked, "--gate", "v2").stderr
+    assert run(*asked, "--json").output == run(*asked, "--json", "--gate", "v2").output
+
+
+def test_a_gate_of_a_file() -> None:
+    """`--gate FILE` reads a policy for this call; settings name files for all, which are called by their ids."""
+    stored(*THIN)
+    Path("gates").mkdir()
+    Path("gates/strict.toml").write_text('policy_id = "acme.strict"\nmin_candidates = 64\nmax_rounds = 1\n')
+    Path("gates/plain").write_text('policy_id = "acme.plain"\nmax_rounds = 0\n')
+    asked = (*THIN_QUERY, *COMPATIBLE)
+
+    strict = run(*asked, "--gate", "gates/strict.toml").stderr
+    assert " · gate: thin-candidates (1 → 5 candidates)\n" in strict
+    assert " · gate: at-max-rounds\n" in run(*asked, "--gate", "./gates/plain").stderr
+    failed(run(*asked, "--gate", "acme.strict"), 2, "gate 'acme.strict' is not installed; installed are off, ")
+    Path("powerctx.toml").write_text('[recall]\ngate = "acme.plain"\ngate_files = ["gates/plain"]\n')
+    assert " · gate: at-max-rounds\n" in run(*asked).stderr
+    assert strict == run(*asked, "--gate", "gates/strict.toml").stderr
+    assert " · gate: at-max-rounds\n" in run(*asked, "--gate", "gates/../gates/plain").stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (None, ("error: x.toml is not there; correct its path.",)),
+        ("max_rounds = ", ("error: x.toml is not valid TOML: ",)),
+        ('policy_id = "acme"\nmax_round = 1', ("error: x.toml: max_round is unknown; ", "'max_rounds'? allowed: ")),
+        ('policy_id = "v2"', ("error: x.toml: policy_id 'v2' is kept for ", "acme.gate.v1.")),
+        (
+            'policy_id = "acme"\nmax_rounds = 1\nexpansion_floors = [{ cosine = 0.1 }]',
+            ("error: the first expansion floor of gate acme and the floor of powerctx.recall.v1 cannot be compared",),
+        ),
+    ],
+)
+def test_gate_files_that_do_not_fit(text: str | None, parts: tuple[str, ...]) -> None:
+    """One line with the file, the key and what is allowed; bad usage."""
+    stored(*THIN)
+    if text is not None:
+        Path("x.toml").write_text(text)
+
+    failed(run(*THIN_QUERY, "--gate", "x.toml"), 2, *parts)
+
+
+def test_settings_of_gates_that_do_not_fit() -> None:
+    """`config show` notes them beside the values; a store does not open with a file that cannot be used."""
+    Path("powerctx.toml").write_text('[recall]\ngate = "nope"\n')
+    told = f"recall.gate in {Path.cwd() / 'powerctx.toml'}: gate 'nope' is not installed; installed are off, "
+    assert told in run("config", "show").stderr
+    failed(run(*THIN_QUERY), 2, "gate 'nope' is not installed")
+
+    Path("powerctx.toml").write_text('[recall]\ngate_files = ["x.toml"]\n')
+    shown = run("config", "show")
+    assert f"{Path.cwd() / 'x.toml'} is not there; correct its path." in shown.stderr
+    assert re.search(r'^recall\.gate_files +\["x\.toml"\]', shown.stdout, re.MULTILINE)
+    failed(run(*THIN_QUERY), 2, f"{Path.cwd() / 'x.toml'} is not there; correct its path.")

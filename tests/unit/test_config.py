@@ -64,6 +64,8 @@ def test_defaults(read):
         "tokens.estimator",
         "recall.families",
         "recall.policy",
+        "recall.gate",
+        "recall.gate_files",
         "recall.item_bytes",
         "recall.deadline_ms",
         "recall.on_family_error",

@@ -248,3 +248,46 @@ def test_our_pool_widens_when_many_items_may_be_delivered(items: int, size: int)
     """64 members a channel, 128 when more than 16 items may be delivered; the compatible policy keeps the family's."""
     assert size == POWERCTX.pool_size(32, items)
     assert COMPATIBLE.pool_size(32, items) == 32
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"cosine": 0.31},
+            "cosine is 0.31 in expansion_floors[0] and 0.3 in floor; a later round must ",
+        ),
+        ({"coverage": 0.3}, "coverage is 0.3 in expansion_floors[0] and 0.25 in floor; a later"),
+        ({"matched": 3}, "matched is 3 in expansion_floors[0] and 2 in floor; a later"),
+        ({"relevance": 0.0}, "relevance is 0 in expansion_floors[0] and none in floor; a later"),
+        ({"idf_mass": 0.0}, "expansion_floors[0] and floor cannot be compared: name idf_mass in both of them, or in "),
+    ],
+)
+def test_floors_of_a_policy_descend(change: dict[str, float], sentence: str) -> None:
+    """A later round that asks for more in any way is refused, by the values of both."""
+    floors = (attrs.evolve(COMPATIBLE.expansion_floors[0], **change), AdmissionFloor())
+    with pytest.raises(InvalidRequest) as caught:
+        attrs.evolve(COMPATIBLE, expansion_floors=floors)
+
+    assert sentence in str(caught.value)
+    assert "expansion_floors" == caught.value.field
+    with pytest.raises(InvalidRequest, match=r"0\.25 in expansion_floors\[1\] and 0 in expansion_floors\[0\]"):
+        attrs.evolve(COMPATIBLE, expansion_floors=(AdmissionFloor(), COMPATIBLE.floor))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [("coverage", 1.1, "0 to 1"), ("matched", 0, "1 to 64"), ("cosine", -2, "-1 to 1"), ("idf_mass", 2, "0 to 1")],
+)
+def test_floors_keep_to_their_ranges(field: str, value: float, allowed: str) -> None:
+    """A value outside is refused by name, with what is allowed."""
+    with pytest.raises(InvalidRequest, match=rf"^{field} is {value:g}; {allowed} are allowed\.$") as caught:
+        AdmissionFloor(**{field: value})
+
+    assert field == caught.value.field
+
+
+def test_fusions_of_a_policy() -> None:
+    """There are two."""
+    with pytest.raises(InvalidRequest, match=r"^fusion is 'sum'; it can be rrf or score\.$"):
+        attrs.evolve(POWERCTX, fusion="sum")
