@@ -19,6 +19,7 @@ from powerctx_core.ports import CountingStore, Store, StoreStatus
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
 from powerctx_core.secrecy import secrets
+from powerctx_core.sessions import SessionLogs
 from powerctx_core.settings import Settings
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision
@@ -50,6 +51,7 @@ class Context:
         self._blame = Blame.of(host, settings, url)
         with self._blame():
             self.embedding = self._embedding(settings.embedder)
+        self.sessions = SessionLogs(store, self._blame, self._check_open)
         self._engine = Engine(
             host=host,
             store=store,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Self
@@ -16,6 +16,7 @@ from powerctx_core.text.cut import derived_abstract, head
 from powerctx_core.text.terms import analyse, analysed_text
 from powerctx_core.types import (
     Address,
+    Delivered,
     Filters,
     Item,
     Key,
@@ -23,6 +24,8 @@ from powerctx_core.types import (
     PutResult,
     RawCandidate,
     Revision,
+    Session,
+    SessionKey,
 )
 
 __all__ = ["Artifact", "Draft", "Row", "Shelf", "State"]
@@ -222,6 +225,8 @@ class State:
     numbers: Mapping[int, Partition] = attrs.field(factory=dict)
     issued: int = 0
     changes: int = 0
+    ledgers: Mapping[SessionKey, Mapping[str, Delivered]] = attrs.field(factory=dict)
+    sessions: Mapping[SessionKey, Session] = attrs.field(factory=dict)
 
     def shelf(self, scope_id: str, family: str) -> Shelf | None:
         """Return the shelf of a scope and family."""
@@ -241,6 +246,8 @@ class Draft:
         self._state = state
         self._issued = state.issued
         self._shelves: dict[Partition, Shelf] = {}
+        self.ledgers = dict(state.ledgers)
+        self.sessions = dict(state.sessions)
 
     def shelf(self, scope_id: str, family: str) -> Shelf:
         """Return the shelf of a scope and family."""
@@ -253,10 +260,18 @@ class Draft:
             self._shelves[partition] = shelf.draft()
         return self._shelves[partition]
 
+    def purge(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
+        """Forget artifacts, and that anybody was given them; how many revisions they had."""
+        purged = sum(self.shelf(scope, family).purge(artifact) for scope, family, artifact in artifacts)
+        stems = {Address(*artifact, 1).stem for artifact in artifacts}
+        for key, ledger in self.ledgers.items():
+            self.ledgers[key] = {uri: entry for uri, entry in ledger.items() if uri.rpartition("@")[0] not in stems}
+        return purged
+
     def finished(self) -> State:
         """Return the next state."""
         shelves = {**self._state.shelves, **self._shelves}
         # A shelf without artifacts is dropped, so that a purge leaves not even the scope's name behind.
         shelves = {partition: shelf for partition, shelf in shelves.items() if shelf.artifacts}
         numbers = {shelf.number: partition for partition, shelf in shelves.items()}
-        return State(shelves, numbers, self._issued, self._state.changes + 1)
+        return State(shelves, numbers, self._issued, self._state.changes + 1, self.ledgers, self.sessions)

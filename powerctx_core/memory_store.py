@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 import attrs
 
 from powerctx_core.errors import StoreError, StoreUnavailable, redacted_url
+from powerctx_core.memory_sessions import MemoryLedger, MemorySessions
 from powerctx_core.memory_state import Draft, Row, Shelf, State
 from powerctx_core.memory_vectors import MemoryVectors
 from powerctx_core.ports import (
@@ -196,9 +197,7 @@ class MemoryCatalogue:
         )
 
     def purge(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
-        return self.commit(
-            lambda draft: sum(draft.shelf(scope, family).purge(artifact) for scope, family, artifact in artifacts)
-        )
+        return self.commit(lambda draft: draft.purge(artifacts))
 
     def commit(self, change: Callable[[Draft], int]) -> int:
         """Publish what *change* makes of a draft, unless it returns 0: that it changed nothing."""
@@ -263,6 +262,8 @@ class MemoryStore:
         self._catalogue = MemoryCatalogue()
         self._vectors = MemoryVectors(self._catalogue)
         self._usage = MemoryUsage(self._catalogue)
+        self._ledger = MemoryLedger(self._catalogue.state, self._catalogue.commit)
+        self._sessions = MemorySessions(self._catalogue.state, self._catalogue.commit)
 
     @property
     def catalogue(self) -> MemoryCatalogue:
@@ -278,6 +279,16 @@ class MemoryStore:
     def usage(self) -> MemoryUsage:
         """The usage counts."""
         return self._usage
+
+    @property
+    def ledger(self) -> MemoryLedger:
+        """What sessions were given."""
+        return self._ledger
+
+    @property
+    def sessions(self) -> MemorySessions:
+        """The logs of sessions."""
+        return self._sessions
 
     def status(self) -> StoreStatus:
         """Describe the content; a closed store says that it is closed."""

@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "read": ("items:read", "Print the text of one item."),
     "forget": ("items:forget", "Take items out of retrieval, or delete them for good."),
     "history": ("items:history", "List the revisions of one item."),
+    "session": ("session:session", "Keep the log of a session."),
     "plugins": ("plugins:plugins", "List what is installed, and what is wrong with it."),
     "check": ("plugins:check", "Load everything of one plugin and show why it fails."),
     "config": ("config:config", "Show the settings in force and where they come from."),

@@ -17,6 +17,7 @@ from powerctx_core.ports.parts import (
     Sink,
     TokenEstimator,
 )
+from powerctx_core.ports.state import Ledger, Recording, Sessions, SessionStore
 from powerctx_core.ports.storage import (
     Capability,
     Catalogue,
@@ -45,15 +46,19 @@ __all__ = [
     "Embedder",
     "Family",
     "FetchRequest",
+    "Ledger",
     "LexicalRequest",
     "LexicalResult",
     "ListingRequest",
     "NearestRequest",
     "NeighbourRequest",
     "Provider",
+    "Recording",
     "Renderer",
     "RetrievalRequest",
     "Selection",
+    "SessionStore",
+    "Sessions",
     "Sink",
     "Snapshot",
     "Store",

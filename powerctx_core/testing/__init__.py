@@ -38,6 +38,7 @@ from powerctx_core.testing.contracts.hostile import HostileContract
 from powerctx_core.testing.contracts.lexical import LexicalContract
 from powerctx_core.testing.contracts.package import PluginContract
 from powerctx_core.testing.contracts.reference import ReferenceContract
+from powerctx_core.testing.contracts.state import StateContract
 from powerctx_core.testing.contracts.statistics import StatisticsContract
 from powerctx_core.testing.contracts.tokens import TokenEstimatorContract
 from powerctx_core.testing.contracts.usage import UsageContract
@@ -53,6 +54,7 @@ __all__ = [
     "LexicalContract",
     "PluginContract",
     "ReferenceContract",
+    "StateContract",
     "StatisticsContract",
     "TokenEstimatorContract",
     "UsageContract",

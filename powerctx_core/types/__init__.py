@@ -50,6 +50,17 @@ from powerctx_core.types.retrieval import (
     RawCandidate,
 )
 from powerctx_core.types.section import DEFAULT_SECTIONS, SECTION_LIMIT, Section, sections_of
+from powerctx_core.types.session import (
+    LEDGER_ENTRIES,
+    ROLES,
+    SESSION_ID_BYTES,
+    SESSION_MESSAGES,
+    Delivered,
+    Message,
+    Session,
+    SessionKey,
+    settled,
+)
 from powerctx_core.types.tools import DELIVERIES, NOTHING_TO_READ, TOOL_NAME, Readable, ToolList
 from powerctx_core.types.trimming import TRIMS, ItemValue, Trimming
 
@@ -61,11 +72,15 @@ __all__ = [
     "HEAD_BYTES",
     "KINDS",
     "LAYERS",
+    "LEDGER_ENTRIES",
     "META_DEPTH",
     "NOTHING_TO_READ",
     "QUERY_TERMS",
+    "ROLES",
     "SCOPE_ID_BYTES",
     "SECTION_LIMIT",
+    "SESSION_ID_BYTES",
+    "SESSION_MESSAGES",
     "SHORT_TEXT_BYTES",
     "SHOWN",
     "TAG_BYTES",
@@ -80,6 +95,7 @@ __all__ = [
     "AdmissionFloor",
     "Candidate",
     "Deadline",
+    "Delivered",
     "EmbeddingProfile",
     "Filters",
     "Hit",
@@ -88,6 +104,7 @@ __all__ = [
     "Key",
     "LexicalHit",
     "LexicalStatistics",
+    "Message",
     "Partition",
     "Pool",
     "PutResult",
@@ -97,6 +114,8 @@ __all__ = [
     "RecallEffort",
     "Revision",
     "Section",
+    "Session",
+    "SessionKey",
     "Signals",
     "ToolList",
     "Trimming",
@@ -105,5 +124,6 @@ __all__ = [
     "derived_artifact_id",
     "parse_uri",
     "sections_of",
+    "settled",
     "utf8_size",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from powerctx_core.requests import Found, PreparedContext
-from powerctx_core.types import Hit, Item, PutResult, Revision, ToolList
+from powerctx_core.types import Hit, Item, Message, PutResult, Revision, Session, ToolList
 
 __all__ = ["canonical", "to_json"]
 
@@ -95,6 +95,21 @@ def _put_result(value: PutResult) -> dict[str, Any]:
     return {"uri": value.address.uri, "outcome": value.outcome}
 
 
+def _session(value: Session) -> dict[str, Any]:
+    return {
+        "scope_id": value.key.scope_id,
+        "session_id": value.key.session_id,
+        "turns": value.turns,
+        "overview": value.overview,
+        "abstracts": list(value.abstracts),
+        "messages": [
+            {field.name: _plain(getattr(message, field.name)) for field in attrs.fields(Message)}
+            for message in value.messages
+        ],
+        "count": value.count,
+    }
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return _time(value)
@@ -113,6 +128,7 @@ _FORMS: dict[type, Any] = {
     Revision: _revision,
     Item: _item,
     PutResult: _put_result,
+    Session: _session,
 }
 
 

@@ -28,7 +28,10 @@ PORTS: Mapping[str, tuple[str, ...]] = {
     "powerctx_admissions": ("AdmissionRule",),
     "powerctx_candidate_providers": ("Provider",),
     "powerctx_renderers": ("Renderer",),
-    "powerctx_stores": ("Store", "Catalogue", "Snapshot", "VectorIndex", "Usage", "CountingStore"),
+    "powerctx_stores": (
+        *("Store", "Catalogue", "Snapshot", "VectorIndex"),
+        *("Usage", "CountingStore", "Ledger", "Sessions", "SessionStore"),
+    ),
     "powerctx_embedders": ("Embedder",),
     "powerctx_token_estimators": ("TokenEstimator",),
     "powerctx_sinks": ("Sink",),

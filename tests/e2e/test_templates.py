@@ -17,7 +17,14 @@ from pathlib import Path
 import attrs
 import pytest
 
-from powerctx_core.testing import CatalogueContract, FamilyContract, PluginContract, UsageContract, VectorIndexContract
+from powerctx_core.testing import (
+    CatalogueContract,
+    FamilyContract,
+    PluginContract,
+    StateContract,
+    UsageContract,
+    VectorIndexContract,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "plugins"
@@ -206,7 +213,7 @@ def test_store_page_explains_every_failure() -> None:
     start = "powerctx_core.testing.contracts."
     tests = {
         (base.__module__.removeprefix(start) + ".py", name)
-        for contract in (CatalogueContract, UsageContract, VectorIndexContract)
+        for contract in (CatalogueContract, UsageContract, StateContract, VectorIndexContract)
         for base in contract.__mro__
         for name in vars(base)
         if name[:5] == "test_"

@@ -3,7 +3,7 @@
 import pytest
 
 from powerctx_core.ports import Capability
-from powerctx_core.testing import CatalogueContract, UsageContract, cannot
+from powerctx_core.testing import CatalogueContract, StateContract, UsageContract, cannot
 
 LACKS = {
     Capability.DURABLE: cannot("lives in the memory of one process"),
@@ -26,6 +26,18 @@ class TestMemoryCatalogue(CatalogueContract):
 
 class TestMemoryUsage(UsageContract):
     """The counts of ``memory://``."""
+
+    plugins = ()
+    lacks = LACKS
+
+    @pytest.fixture
+    def store_url(self):
+        """Give a store that nobody else has."""
+        return "memory://"
+
+
+class TestMemoryState(StateContract):
+    """The sessions of ``memory://``."""
 
     plugins = ()
     lacks = LACKS

@@ -51,7 +51,8 @@ def test_an_older_database_gets_the_table(opened, ask):
     old = opened()
     old.catalogue.put([ask.item("apple", "a")])
     with old._database.connected() as connection:
-        connection.exec_driver_sql("DROP TABLE usage_count")
+        for later in ("usage_count", "session", "session_text", "delivery"):
+            connection.exec_driver_sql(f"DROP TABLE {later}")
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
         connection.commit()
     old.close()

@@ -25,6 +25,8 @@ GROUPS = (
     "embedders",
     "tokens",
     "usage",
+    "ledgers",
+    "sessions",
     "families",
     "answers",
     "packages",

@@ -16,6 +16,7 @@ from kit_fakes.faults import declare
 from powerctx_core import StoreSpec
 from powerctx_core.config import structure
 from powerctx_core.host import Host
+from powerctx_core.memory_sessions import MemoryLedger, MemorySessions
 from powerctx_core.memory_state import Draft, Shelf
 from powerctx_core.memory_store import MemoryCatalogue, MemorySnapshot, MemoryStore, MemoryUsage
 from powerctx_core.memory_vectors import MemoryVectors
@@ -85,6 +86,8 @@ PARTS = {
     "shelf": Shelf,
     "vectors": MemoryVectors,
     "usage": MemoryUsage,
+    "ledger": MemoryLedger,
+    "sessions": MemorySessions,
 }
 
 
@@ -117,6 +120,8 @@ def factory(changes: Mapping[str, Callable[..., Any]]) -> Callable[[str, NoSetti
         store._catalogue = catalogue()
         store._vectors = types["vectors"](store._catalogue)
         store._usage = types["usage"](store._catalogue)
+        for part in ("ledger", "sessions"):
+            setattr(store, f"_{part}", types[part](store._catalogue.state, store._catalogue.commit))
         return store
 
     return opened

@@ -8,7 +8,7 @@ from powerctx_oceanbase.health import status
 from powerctx_oceanbase.location import parsed
 from powerctx_oceanbase.settings import OceanBaseSettings
 from powerctx_oceanbase.vectors import OceanBaseVectorIndex
-from powerctx_sqlalchemy import RelationalCatalogue, RelationalUsage
+from powerctx_sqlalchemy import RelationalCatalogue, RelationalLedger, RelationalSessions, RelationalUsage
 
 __all__ = ["OceanBaseStore", "open_store"]
 
@@ -21,6 +21,8 @@ class OceanBaseStore:
         self._catalogue = RelationalCatalogue(database, rank_above=settings.rank_above)
         self._vectors = OceanBaseVectorIndex(database)
         self._usage = RelationalUsage(database)
+        self._ledger = RelationalLedger(database)
+        self._sessions = RelationalSessions(database)
 
     @property
     def database(self) -> OceanBaseDatabase:
@@ -41,6 +43,16 @@ class OceanBaseStore:
     def usage(self) -> RelationalUsage:
         """The usage counts."""
         return self._usage
+
+    @property
+    def ledger(self) -> RelationalLedger:
+        """What sessions were given."""
+        return self._ledger
+
+    @property
+    def sessions(self) -> RelationalSessions:
+        """The logs of sessions."""
+        return self._sessions
 
     def status(self) -> StoreStatus:
         """Describe location, schema and health; never raises."""

@@ -6,6 +6,7 @@ hands a :class:`RelationalCatalogue` to its store.
 
 from powerctx_sqlalchemy.catalogue import RelationalCatalogue
 from powerctx_sqlalchemy.database import Database, Found, LexicalIndex, PartitionRow, Search
+from powerctx_sqlalchemy.sessions import RelationalLedger, RelationalSessions
 from powerctx_sqlalchemy.snapshot import EmptySnapshot, RelationalSnapshot
 from powerctx_sqlalchemy.store import RelationalStore
 from powerctx_sqlalchemy.usage import RelationalUsage
@@ -17,6 +18,8 @@ __all__ = [
     "LexicalIndex",
     "PartitionRow",
     "RelationalCatalogue",
+    "RelationalLedger",
+    "RelationalSessions",
     "RelationalSnapshot",
     "RelationalStore",
     "RelationalUsage",

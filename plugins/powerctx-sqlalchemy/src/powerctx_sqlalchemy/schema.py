@@ -10,15 +10,16 @@ import sqlalchemy as sa
 from powerctx_core.errors import StoreUnavailable
 from powerctx_core.text.terms import analysis_version
 from powerctx_sqlalchemy.database import Database
+from powerctx_sqlalchemy.session_tables import delivery  # noqa: F401 - declares its tables with the others
 from powerctx_sqlalchemy.tables import meta, version
-from powerctx_sqlalchemy.usage_table import usage_count  # noqa: F401 - as the line below
-from powerctx_sqlalchemy.vector_tables import vector  # noqa: F401 - declares its tables with the others
+from powerctx_sqlalchemy.usage_table import usage_count  # noqa: F401 - as above
+from powerctx_sqlalchemy.vector_tables import vector  # noqa: F401 - as above
 
 __all__ = ["HEAD", "MIGRATIONS", "VERSIONS", "create", "found_version", "migrate"]
 
-HEAD = "0003"
+HEAD = "0004"
 """The version that this package writes."""
-VERSIONS = ("0001", "0002", "0003")
+VERSIONS = ("0001", "0002", "0003", "0004")
 """All versions, oldest first; those before the last are migrated."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 

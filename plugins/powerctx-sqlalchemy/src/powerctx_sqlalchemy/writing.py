@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from powerctx_core.types import Address, Item, PutResult
 from powerctx_sqlalchemy.database import Database
 from powerctx_sqlalchemy.rows import Analysed, microseconds, threaded, values
+from powerctx_sqlalchemy.session_tables import forget_deliveries
 from powerctx_sqlalchemy.statements import Statements
 from powerctx_sqlalchemy.tables import LENGTH_BITS, SEQUENCE_BITS, analysis, length_class, revision
 from powerctx_sqlalchemy.usage_table import forget_uses
@@ -245,6 +246,7 @@ class Writer:
         for piece in chunks([key for key, _ in found]):
             self._connection.execute(self._statements.delete_revisions, {"ids": json.dumps(piece)})
         forget_uses(self._connection, self._known(artifacts))
+        forget_deliveries(self._connection, dict.fromkeys(artifacts))
         self._database.index.forget(self._connection)
         self.finish()
         # Not even the name of a scope stays when all that it held was purged.

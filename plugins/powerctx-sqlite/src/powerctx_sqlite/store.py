@@ -5,7 +5,7 @@ from __future__ import annotations
 from powerctx_core.errors import StoreUnavailable
 from powerctx_core.ports import StoreStatus
 from powerctx_core.types import Deadline
-from powerctx_sqlalchemy import RelationalCatalogue, RelationalUsage
+from powerctx_sqlalchemy import RelationalCatalogue, RelationalLedger, RelationalSessions, RelationalUsage
 from powerctx_sqlite.database import SqliteDatabase
 from powerctx_sqlite.health import status
 from powerctx_sqlite.location import Location, network_type, parsed
@@ -23,6 +23,8 @@ class SqliteStore:
         self._catalogue = RelationalCatalogue(database, rank_above=settings.rank_above)
         self._vectors = SqliteVectorIndex(database, most_bytes=settings.vector_memory_mb << 20)
         self._usage = RelationalUsage(database)
+        self._ledger = RelationalLedger(database)
+        self._sessions = RelationalSessions(database)
 
     @property
     def database(self) -> SqliteDatabase:
@@ -43,6 +45,16 @@ class SqliteStore:
     def usage(self) -> RelationalUsage:
         """The usage counts."""
         return self._usage
+
+    @property
+    def ledger(self) -> RelationalLedger:
+        """What sessions were given."""
+        return self._ledger
+
+    @property
+    def sessions(self) -> RelationalSessions:
+        """The logs of sessions."""
+        return self._sessions
 
     def status(self) -> StoreStatus:
         """Describe location, schema and health; never raises."""
