@@ -54,9 +54,7 @@ class Packing:
             PluginError: the token estimator failed.
         """
         if not candidates:
-            return Plan(
-                text=None, entries=(), omitted={}, tools=NOTHING_TO_READ if request.delivery == "split" else None
-            )
+            return Plan(text=None, entries=(), tools=NOTHING_TO_READ if request.delivery == "split" else None)
         job = partial(self._plan, request, candidates, budget, selection, layers)
         if deadline.at is None or self._own_parts(request):
             return job()

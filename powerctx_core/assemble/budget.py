@@ -49,16 +49,16 @@ class Meter:
     limit: int
     cost: Callable[[str], float]
 
-    def check(self, text: str) -> None:
-        """Check the final text.
+    def check(self, text: str) -> int:
+        """Return what the final text costs, rounded up.
 
         Raises:
             PlanInvariantError: it costs more than the limit.
         """
-        if self.cost(text) > self.limit + _TOKEN_SLACK:
-            raise PlanInvariantError(
-                f"output-budget: the text costs {ceil(self.cost(text))} {self.unit}, over {self.limit}"
-            )
+        cost = self.cost(text) if text else 0.0
+        if cost > self.limit + _TOKEN_SLACK:
+            raise PlanInvariantError(f"output-budget: the text costs {ceil(cost)} {self.unit}, over {self.limit}")
+        return min(ceil(cost), self.limit)
 
 
 def meters(budget: Budget, estimator: TokenEstimator | None) -> tuple[Meter, ...]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from powerctx_core.assemble.budget import Budget, Meter, utf8_bytes
-from powerctx_core.assemble.fit import Plan, check_pieces, fill
+from powerctx_core.assemble.fit import Plan, check_pieces, fill, used
 from powerctx_core.assemble.layers import STABLE, layer_of
-from powerctx_core.assemble.part import Part, rooms
+from powerctx_core.assemble.part import Part, Refusal, rooms
 from powerctx_core.ports import Renderer, Selection
 from powerctx_core.render.tool_lines import ToolLines
 from powerctx_core.text.cut import derived_abstract
@@ -50,18 +50,15 @@ def plan_split(
     listed = Part(ToolLines(), selection, shared, _LINE_BYTES)
     over = text.over()
 
-    def take(candidate: Candidate) -> str | None:
+    def take(candidate: Candidate) -> Refusal | None:
         if layer_of(candidate, layers) in STABLE:
             return text.take(candidate)
-        return None if listed.take(_line(candidate)) is None else "toolized"
+        return None if listed.take(_line(candidate)) is None else Refusal("toolized")
 
-    omitted = fill(candidates, budget, take)
+    left = fill(candidates, budget, take)
     check_pieces(text)
-    whole = (text.text or "") + (listed.text or "")
-    for meter in meters:
-        meter.check(whole)
-    for meter in inject_meters:
-        meter.check(text.text or "")
+    costs = used(meters, (text.text or "") + (listed.text or ""))
+    costs |= {f"inject_{unit}": cost for unit, cost in used(inject_meters, text.text or "").items()}
     tools = ToolList(
         items=tuple(
             Readable(address=entry.candidate.address, abstract=_shown(entry.piece, entry.candidate))
@@ -72,7 +69,8 @@ def plan_split(
     return Plan(
         text=text.text,
         entries=tuple(text.entries),
-        omitted=omitted,
+        left=left,
+        used=costs,
         frame_over=over,
         tools=tools,
         listed=tuple(listed.entries),

@@ -7,16 +7,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import attrs
 
 from powerctx_core.assemble.budget import Budget, Meter
-from powerctx_core.assemble.part import SIZE_REASONS, Entry, Part, rooms
+from powerctx_core.assemble.part import SIZE_REASONS, Entry, Part, Refusal, rooms
 from powerctx_core.errors import PlanInvariantError
 from powerctx_core.ports import Renderer, Selection
 from powerctx_core.types import Address, Candidate, ToolList
 
-__all__ = ["Plan", "check_pieces", "fill", "plan"]
+__all__ = ["Left", "Plan", "check_pieces", "fill", "plan", "used"]
+
+
+@attrs.frozen
+class Left:
+    """A candidate that was left out.
+
+    Attributes:
+        reason: why.
+        unit: of the size budget that it did not fit, when that is why.
+    """
+
+    candidate: Candidate
+    reason: str
+    unit: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -25,7 +40,8 @@ class Plan:
 
     Attributes:
         text: the final text, or ``None`` without entries.
-        omitted: reason -> number of candidates.
+        left: what is not delivered, in the order in which it was tried.
+        used: unit -> what the whole takes of that size budget, rounded up.
         frame_over: units of the budgets that the text around the entries exceeds alone, so that it has none.
         tools: what is listed to be read instead, when delivery is split; its entries are *listed*.
         fits: tells whether a further candidate would fit what is left, in its smallest form.
@@ -33,16 +49,22 @@ class Plan:
 
     text: str | None
     entries: tuple[Entry, ...]
-    omitted: Mapping[str, int]
+    left: tuple[Left, ...] = ()
+    used: Mapping[str, int] = MappingProxyType({})
     frame_over: tuple[str, ...] = ()
     tools: ToolList | None = None
     listed: tuple[Entry, ...] = ()
     fits: Callable[[Candidate], bool] = attrs.field(default=lambda _: False, eq=False, repr=False)
 
     @property
+    def omitted(self) -> Mapping[str, int]:
+        """Reason -> number of candidates that were left out for it."""
+        return dict(sorted(Counter(each.reason for each in self.left).items()))
+
+    @property
     def dropped(self) -> int:
         """Candidates that were left out for a size budget of the request."""
-        return sum(self.omitted.get(reason, 0) for reason in SIZE_REASONS)
+        return sum(each.reason in SIZE_REASONS for each in self.left)
 
     @property
     def squeezed(self) -> int:
@@ -67,16 +89,30 @@ def plan(
     """
     part = Part(renderer, selection, rooms(meters), budget.item_bytes)
     over = part.over()
-    omitted = fill(candidates, budget, part.take)
+    left = fill(candidates, budget, part.take)
     check_pieces(part)
-    text = part.text
-    if text is not None:
-        for meter in meters:
-            meter.check(text)
-    return Plan(text=text, entries=tuple(part.entries), omitted=omitted, frame_over=over, fits=part.fits)
+    return Plan(
+        text=part.text,
+        entries=tuple(part.entries),
+        left=left,
+        used=used(meters, part.text or ""),
+        frame_over=over,
+        fits=part.fits,
+    )
 
 
-def fill(candidates: Sequence[Candidate], budget: Budget, take: Callable[[Candidate], str | None]) -> Mapping[str, int]:
+def used(meters: Sequence[Meter], text: str) -> dict[str, int]:
+    """Return what the final text takes of each size budget.
+
+    Raises:
+        PlanInvariantError: it takes more than there is.
+    """
+    return {meter.unit: meter.check(text) for meter in meters}
+
+
+def fill(
+    candidates: Sequence[Candidate], budget: Budget, take: Callable[[Candidate], Refusal | None]
+) -> tuple[Left, ...]:
     """Offer candidates to *take* in the order given, within the limits on their number.
 
     Args:
@@ -85,10 +121,10 @@ def fill(candidates: Sequence[Candidate], budget: Budget, take: Callable[[Candid
         take: takes a candidate, or returns why it cannot.
 
     Returns:
-        How many were not taken, by reason.
+        What was not taken, and why.
     """
     family_items = dict(budget.family_items)
-    omitted: Counter[str] = Counter()
+    left: list[Left] = []
     seen: set[tuple[Address, str]] = set()
     taken = 0
     for candidate in candidates:
@@ -97,20 +133,20 @@ def fill(candidates: Sequence[Candidate], budget: Budget, take: Callable[[Candid
         known = len(seen)
         seen.add(identity)
         if len(seen) == known:
-            omitted["duplicate"] += 1
+            left.append(Left(candidate, "duplicate"))
         elif not candidate.text or candidate.text.isspace():
-            omitted["blank"] += 1
+            left.append(Left(candidate, "blank"))
         elif taken >= budget.max_items:
-            omitted["entry_limit"] += 1
+            left.append(Left(candidate, "entry_limit"))
         elif family_items.get(family, 1) <= 0:
-            omitted["family_limit"] += 1
-        elif (reason := take(candidate)) is not None:
-            omitted[reason] += 1
+            left.append(Left(candidate, "family_limit"))
+        elif (refusal := take(candidate)) is not None:
+            left.append(Left(candidate, refusal.reason, refusal.unit))
         else:
             taken += 1
             if family in family_items:
                 family_items[family] -= 1
-    return dict(sorted(omitted.items()))
+    return tuple(left)
 
 
 def check_pieces(part: Part) -> None:

@@ -5,7 +5,7 @@ Each candidate's text is escaped at most twice (whole, and cut), so the work is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -15,7 +15,7 @@ from powerctx_core.ports import Renderer, Selection
 from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, cut_to_chars
 from powerctx_core.types import Candidate
 
-__all__ = ["SIZE_REASONS", "Entry", "Part", "Room", "rooms"]
+__all__ = ["SIZE_REASONS", "Entry", "Part", "Refusal", "Room", "rooms"]
 
 SIZE_REASONS: Final = ("below_min_bytes", "no_fitting_truncation")
 """Why an entry cannot be taken for the size budgets: too short to be cut, or not even its shortest cut fits."""
@@ -39,6 +39,19 @@ class Entry:
     cut: bool
     squeezed: bool = False
     heading: str = ""
+
+
+@attrs.frozen
+class Refusal:
+    """Why an entry was not taken.
+
+    Attributes:
+        reason: ``blank``, or one of :data:`SIZE_REASONS`.
+        unit: of the first size budget that it does not fit.
+    """
+
+    reason: str
+    unit: str | None = None
 
 
 class Room:
@@ -71,6 +84,8 @@ class Part:
         self.opening, self.closing = renderer.open(selection), renderer.close(selection)
         self.entries: list[Entry] = []
         self._group = getattr(renderer, "group", None)
+        self._short_of: str | None = None
+        """Unit of the budget that had no room when it was last asked for too much."""
 
     @property
     def text(self) -> str | None:
@@ -88,7 +103,7 @@ class Part:
         ]
         return tuple(dict.fromkeys(units))
 
-    def take(self, candidate: Candidate) -> str | None:
+    def take(self, candidate: Candidate) -> Refusal | None:
         """Take *candidate* whole or cut, or return why it cannot be taken."""
         before = [room.left for room in self.rooms]
         if not self.entries:
@@ -125,7 +140,7 @@ class Part:
         heading: str = self._group(family, self.selection)
         return heading
 
-    def _fitted(self, candidate: Candidate, heading: str) -> Entry | str:
+    def _fitted(self, candidate: Candidate, heading: str) -> Entry | Refusal:
         """Return the entry, or the reason why there is none."""
         body = candidate.text
         capped = candidate.body_bytes > self.item_bytes or candidate.body_bytes > utf8_bytes(body)
@@ -133,12 +148,12 @@ class Part:
             # What is shown of a body that is cut starts with its first word.
             body = cut_to_bytes(body.lstrip(), self.item_bytes)
             if not body:
-                return "blank"
+                return Refusal("blank")
         size = utf8_bytes(body)
         ordinal = len(self.entries) + 1
-        if all(room.left >= 0 for room in self.rooms):
+        if self._holds(lambda _: 0.0):
             # Escaping only lengthens: a body that is too long as it is need not be rendered to know that.
-            if not any(room.meter.unit == "bytes" and size > room.left for room in self.rooms):
+            if self._holds(lambda meter: float(size) if meter.unit == "bytes" else 0.0):
                 piece = self._whole_piece(candidate, body, ordinal, cut=capped)
                 if piece is not None:
                     return Entry(candidate=candidate, piece=piece, cut=capped, heading=heading)
@@ -146,10 +161,18 @@ class Part:
                 piece = self._cut_piece(candidate, body.lstrip(), ordinal)
                 if piece is not None:
                     return Entry(candidate=candidate, piece=piece, cut=True, squeezed=True, heading=heading)
-        return SIZE_REASONS[size >= MIN_CUT_BYTES]
+        return Refusal(SIZE_REASONS[size >= MIN_CUT_BYTES], self._short_of)
 
     def _fits(self, text: str) -> bool:
-        return all(room.meter.cost(text) <= room.left for room in self.rooms)
+        return self._holds(lambda meter: meter.cost(text))
+
+    def _holds(self, cost: Callable[[Meter], float]) -> bool:
+        """Tell whether every budget has room for *cost*, and note the first that has not."""
+        for room in self.rooms:
+            if cost(room.meter) > room.left:
+                self._short_of = room.meter.unit
+                return False
+        return True
 
     def _charge(self, text: str) -> None:
         for room in self.rooms:
