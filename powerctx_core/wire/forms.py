@@ -9,6 +9,9 @@ from typing import Any
 
 import attrs
 
+from powerctx_core.receipt.parts import plain
+from powerctx_core.receipt.v1 import ReceiptV1
+from powerctx_core.receipt.v2 import ReceiptV2
 from powerctx_core.requests import Found, PreparedContext
 from powerctx_core.types import Hit, Item, Message, PutResult, Revision, Session, ToolList
 
@@ -129,6 +132,8 @@ _FORMS: dict[type, Any] = {
     Item: _item,
     PutResult: _put_result,
     Session: _session,
+    ReceiptV1: plain,
+    ReceiptV2: plain,
 }
 
 
