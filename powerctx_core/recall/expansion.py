@@ -19,9 +19,10 @@ from powerctx_core.recall.fusion import in_order
 from powerctx_core.recall.gate import Assessment, Evidence, GatePolicy, assess
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.rounds import Gathered, first_round, identity, joined, reselect
+from powerctx_core.recall.stages import Stages
 from powerctx_core.types import AdmissionCounts, AdmissionFloor, Deadline, Hit, RawCandidate, RecallEffort
 
-__all__ = ["ACTIONS", "Expanded", "Expansion", "Probed"]
+__all__ = ["ACTIONS", "Expanded", "Expansion", "Judged", "Probed"]
 
 ACTIONS: Final = ("admission", "policy-floor")
 """What each round after the first is called."""
@@ -48,6 +49,23 @@ _P = TypeVar("_P", bound=Probed)
 
 
 @attrs.frozen(kw_only=True)
+class Judged:
+    """A committed round.
+
+    Attributes:
+        floor: what it admitted at.
+        groups: family -> its groups, at that floor.
+        assessment: the verdict; ``None`` when there could be none.
+        bounded: the budget could hold nothing more.
+    """
+
+    floor: AdmissionFloor
+    groups: Mapping[str, tuple[Group, ...]] = attrs.field(repr=False)
+    assessment: Assessment | None = None
+    bounded: bool = False
+
+
+@attrs.frozen(kw_only=True)
 class Expanded(Generic[_P]):
     """What the last committed round gives.
 
@@ -59,8 +77,9 @@ class Expanded(Generic[_P]):
         candidates_by_round: candidates gathered up to each round, before ceilings.
         counts: of each family and scope, of that round.
         recoverable: entries of the pools that it rejects and a further round would admit.
-        bounded: the budget could hold nothing more.
-        partial: a round was dropped because the deadline passed.
+        partial: a round was dropped because the deadline passed, or the renderer was late in the first one.
+        rounds: each that was committed.
+        dropped: a further one was begun and dropped.
     """
 
     probed: _P
@@ -70,8 +89,9 @@ class Expanded(Generic[_P]):
     candidates_by_round: tuple[int, ...] = ()
     counts: tuple[AdmissionCounts, ...] = ()
     recoverable: int = 0
-    bounded: bool = False
     partial: bool = False
+    rounds: tuple[Judged, ...] = ()
+    dropped: bool = False
 
     def effort(self, gate: GatePolicy, plan: Plan | None) -> RecallEffort:
         """Return what is told of it."""
@@ -121,6 +141,7 @@ class Expansion(Generic[_P]):
         probe: returns the pack of hits in the order of delivery.
         deadline: no round begins after it, and one that is running is dropped.
         fetched: what the families gave.
+        stages: is told how long judging takes.
     """
 
     policy: RecallPolicy
@@ -130,6 +151,7 @@ class Expansion(Generic[_P]):
     probe: Callable[[Sequence[Hit]], _P]
     deadline: Deadline
     fetched: Fetched
+    stages: Stages = attrs.field(factory=Stages)
 
     def run(self) -> Expanded[_P]:
         """Judge the first round, and expand it as long as that is allowed and may help.
@@ -144,45 +166,46 @@ class Expansion(Generic[_P]):
         }
         probed = self.probe(self._selected(gathered))
         if probed.plan is None:
-            return Expanded(probed=probed, assessment=None, reason="expansion-failed", partial=True)
+            first = Judged(floor=self.policy.floor, groups=groups)
+            return Expanded(probed=probed, assessment=None, reason="expansion-failed", partial=True, rounds=(first,))
         return self._loop(_Round(groups, gathered, probed))
 
     def _loop(self, done: _Round[_P]) -> Expanded[_P]:
-        actions: list[str] = []
-        by_round: list[int] = []
-        assessment: Assessment | None = None
-        recoverable, bounded, reason, partial = 0, False, "expansion-failed", False
+        rounds = [Judged(floor=self.policy.floor, groups=done.groups)]
+        recoverable, begun, reason, partial = 0, 0, "expansion-failed", False
         try:
-            assessment, bounded = self._judged(done, 0)
-            by_round.append(assessment.signals.candidate_count)
-            reason = assessment.reason
-            while not assessment.sufficient and len(actions) < len(self._floors):
-                recoverable = _recoverable(done.groups, self._lowest)
+            rounds[0], verdict = self._judged(done, 0)
+            reason = verdict.reason
+            while not verdict.sufficient and begun < len(self._floors):
+                recoverable = self._recoverable(done)
                 if not recoverable:
                     break
-                further = self._further(done, len(actions))
-                judged, is_bounded = self._judged(further, len(actions) + 1)
                 self._check_time()
-                done, assessment, bounded, reason = further, judged, is_bounded, judged.reason
-                actions.append(ACTIONS[len(actions)])
-                by_round.append(assessment.signals.candidate_count)
-                recoverable = _recoverable(done.groups, self._lowest)
-            if not assessment.sufficient and assessment.reason != "weak-top-1" and self._exhausted(done, len(actions)):
+                begun += 1
+                further = self._further(done, begun)
+                judged, verdict = self._judged(further, begun)
+                self._check_time()
+                done, reason = further, verdict.reason
+                rounds.append(judged)
+                recoverable = self._recoverable(done)
+            if not verdict.sufficient and verdict.reason != "weak-top-1" and self._exhausted(done, begun):
                 reason = "at-max-rounds"
         except _TooLateError:
             partial = True
         except Exception:  # noqa: BLE001 - whatever a round raises, the one before it stands
             reason = "expansion-failed"
+        assessments = [each.assessment for each in rounds if each.assessment is not None]
         return Expanded(
             probed=done.probed,
-            assessment=assessment,
+            assessment=rounds[-1].assessment,
             reason=reason,
-            actions=tuple(actions),
-            candidates_by_round=tuple(by_round),
+            actions=ACTIONS[: len(rounds) - 1],
+            candidates_by_round=tuple(each.signals.candidate_count for each in assessments),
             counts=tuple(group.counts for groups in done.groups.values() for group in groups),
             recoverable=recoverable,
-            bounded=bounded,
             partial=partial,
+            rounds=tuple(rounds),
+            dropped=begun >= len(rounds),
         )
 
     @property
@@ -206,10 +229,10 @@ class Expansion(Generic[_P]):
         )
 
     def _further(self, done: _Round[_P], number: int) -> _Round[_P]:
-        """Return the round after *done*, which had *number* before it."""
-        self._check_time()
-        last = number + 1 == len(self._floors)
-        groups = self._lowest if last else self._at(self._floors[number])
+        """Return the round of that number, the one after *done*."""
+        last = number == len(self._floors)
+        with self.stages("assess"):
+            groups = self._lowest if last else self._at(self._floors[number - 1])
         gathered = joined(done.gathered, {family: [group.hits for group in given] for family, given in groups.items()})
         probed = self.probe(self._selected(gathered))
         if probed.plan is None:
@@ -226,8 +249,16 @@ class Expansion(Generic[_P]):
             {family: reselect(family, groups, self.ceilings[family]) for family, groups in gathered.items()},
         )
 
-    def _judged(self, done: _Round[_P], number: int) -> tuple[Assessment, bool]:
-        """Return the verdict on a round after which *number* rounds have run, and whether the budget bounds it."""
+    def _judged(self, done: _Round[_P], number: int) -> tuple[Judged, Assessment]:
+        """Return the round of that number as it was judged, and the verdict."""
+        with self.stages("assess"):
+            return self._assessed(done, number)
+
+    def _recoverable(self, done: _Round[_P]) -> int:
+        with self.stages("assess"):
+            return _recoverable(done.groups, self._lowest)
+
+    def _assessed(self, done: _Round[_P], number: int) -> tuple[Judged, Assessment]:
         groups = [group for given in self.fetched.groups.values() for group in given]
         bounded = done.probed.pressed and not any(
             done.probed.fits(candidate) for candidate in self._rejected(done, number)
@@ -241,7 +272,8 @@ class Expansion(Generic[_P]):
             rerank_active=False,
             families_expected=sum(any(group.matched for group in given) for given in self.fetched.groups.values()),
         )
-        return assessment, bounded
+        floor = self._floors[number - 1] if number else self.policy.floor
+        return Judged(floor=floor, groups=done.groups, assessment=assessment, bounded=bounded), assessment
 
     def _rejected(self, done: _Round[_P], number: int) -> Iterator[RawCandidate]:
         """Give what a round rejects and a further one would admit."""

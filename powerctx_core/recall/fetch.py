@@ -21,6 +21,7 @@ from powerctx_core.recall.checks import check_admission, check_pool
 from powerctx_core.recall.embedding import QueryEmbeddings
 from powerctx_core.recall.fusion import fuse
 from powerctx_core.recall.policy import RecallPolicy
+from powerctx_core.recall.stages import Stages
 from powerctx_core.records import FamilySpec
 from powerctx_core.types import AdmissionCounts, AdmissionFloor, Deadline, Hit, Key, Pool, RawCandidate
 
@@ -152,6 +153,7 @@ class Fetch:
     Attributes:
         explained: returns the error to raise for what a family raised; it names the plugin.
         degrade: go on without a family that fails, instead of raising its error.
+        stages: is told how long retrieval and admission take.
     """
 
     limits: Limits
@@ -161,6 +163,7 @@ class Fetch:
     embeddings: QueryEmbeddings
     explained: Callable[[FamilySpec, BaseException], PowerctxError]
     degrade: bool
+    stages: Stages = attrs.field(factory=Stages)
 
     def __call__(self, sources: Sequence[Source], workers: Waiting) -> Fetched:
         """Ask all sources and return what has arrived when all are done, or the time of retrieval is over.
@@ -265,7 +268,8 @@ class Fetch:
             profile=self.embeddings.profile,
             offer=offer,
         )
-        pool = family.retrieve(request, call)
+        with self.stages("retrieve"):
+            pool = family.retrieve(request, call)
         wanted = source.spec.vectors and request.weights.get("vector", 0.0) > 0.0
         missing = frozenset({"vector"} if wanted and self.embeddings.late else ())
         arrival.groups = (*before, self._group(source, request, rule, pool, missing))
@@ -283,7 +287,8 @@ class Fetch:
             returned.close()
         pool = check_pool(returned, request, source.spec.identity)
         late = pool.late | (missing - frozenset(pool.channels))
-        return _Admitting(source, request, rule, pool, late, self.policy)(self.policy.floor)
+        with self.stages("assess"):
+            return _Admitting(source, request, rule, pool, late, self.policy)(self.policy.floor)
 
 
 @attrs.frozen
