@@ -14,6 +14,7 @@ from powerctx_core.assemble.fit import Plan
 from powerctx_core.assemble.value import by_value
 from powerctx_core.packing import Packing
 from powerctx_core.ports import Selection
+from powerctx_core.recall.stages import Stages
 from powerctx_core.requests import PrepareRequest
 from powerctx_core.settings import Settings
 from powerctx_core.types import Address, Candidate, Deadline, Hit, RawCandidate, Trimming
@@ -30,11 +31,13 @@ class Assembled:
 
     Attributes:
         plan: what is delivered; ``None`` when the renderer was not ready in time.
+        candidates: in the order in which they were tried.
         trimming: what each candidate was worth, when they are trimmed by value.
         late: what else was not ready.
     """
 
     plan: Plan | None
+    candidates: Sequence[Candidate]
     trimming: Trimming | None = None
     late: tuple[str, ...] = ()
 
@@ -56,6 +59,7 @@ class Assembly:
         uses: how often what may come was used; asked only when packs are trimmed by value.
         expected: what may come in all; else what comes first.
         deadline: the call's.
+        stages: is told how long planning takes.
     """
 
     packing: Packing
@@ -65,6 +69,7 @@ class Assembly:
     uses: Uses
     expected: Sequence[Address]
     deadline: Deadline
+    stages: Stages = attrs.field(factory=Stages)
 
     def __call__(self, hits: Sequence[Hit]) -> Assembled:
         """Return the pack of *hits*, which stand in the order of recall.
@@ -82,15 +87,17 @@ class Assembly:
             uses = self._uses if candidates else {}
             late = ("usage",) if uses is None else ()
             candidates, trimming = by_value(candidates, uses or {}, layers, self.settings.trim)
-        plan = self.packing.pack(
-            request,
-            envelope.ordered(candidates),
-            self._budget,
-            selection=self._selection,
-            layers=layers,
-            deadline=self.deadline,
-        )
-        return Assembled(plan=plan, trimming=trimming, late=late)
+        tried = envelope.ordered(candidates)
+        with self.stages("plan"):
+            plan = self.packing.pack(
+                request,
+                tried,
+                self._budget,
+                selection=self._selection,
+                layers=layers,
+                deadline=self.deadline,
+            )
+        return Assembled(plan=plan, candidates=tried, trimming=trimming, late=late)
 
     @cached_property
     def _uses(self) -> Mapping[tuple[str, str, str], int] | None:

@@ -12,6 +12,7 @@ from powerctx_core.blame import Blame
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
 from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, PowerctxError
+from powerctx_core.explanation import Explanation
 from powerctx_core.gates import installed_gates
 from powerctx_core.host import Host
 from powerctx_core.observers import Observers
@@ -251,8 +252,28 @@ class Context:
 
     def _prepare(self, request: PrepareRequest, deadline: Deadline | None = None) -> PreparedContext:
         prepared = self._engine.prepare(request, deadline)
-        self._observers.notify(prepared.diagnostics)
+        self._told(prepared)
         return prepared
+
+    def explain(self, request: str | PrepareRequest, **parameters: Any) -> Explanation:
+        """Return what :meth:`prepare` returns, and how it came about: rounds, pools, verdicts, each candidate's fate.
+
+        It runs once, asks nothing that ``prepare`` does not ask, and explains that one run.  Unlike a receipt it holds
+        the answer and the query; sinks are told of it as of ``prepare``.
+
+        Raises:
+            InvalidRequest, PluginError, PlanInvariantError, StoreError: as :meth:`prepare`.
+        """
+        self._check_open()
+        explanation = self._engine.explain(request_of(PrepareRequest, request, parameters))
+        self._told(explanation.response)
+        return explanation
+
+    def _told(self, prepared: PreparedContext) -> None:
+        """Tell the sinks; of receipts only those that were asked for."""
+        self._observers.notify(prepared.diagnostics)
+        if prepared.receipt is not None:
+            self._observers.notify(prepared.receipt)
 
     def find(self, request: str | FindRequest, **parameters: Any) -> Found:
         """Return related items for a query; parameters are the fields of :class:`FindRequest`.

@@ -10,14 +10,17 @@ from functools import partial
 
 import attrs
 
+from powerctx_core.account import Account, receipt_of
 from powerctx_core.assemble.envelope import Envelope, by_rank, in_sections
-from powerctx_core.assembly import Assembly
+from powerctx_core.assembly import Assembled, Assembly
 from powerctx_core.blame import Blame
 from powerctx_core.config import Settings
 from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
     InvalidRequest,
 )
+from powerctx_core.explaining import explained
+from powerctx_core.explanation import Explanation
 from powerctx_core.gates import gate_named
 from powerctx_core.host import Host
 from powerctx_core.packing import Packing
@@ -25,8 +28,9 @@ from powerctx_core.ports import CountingStore, Store
 from powerctx_core.recall.expansion import Expansion
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.recall.gate import V2, GatePolicy, check_floors
-from powerctx_core.recall.outcome import diagnostics, empty_outcome, nothing_asked, prepared
+from powerctx_core.recall.outcome import Recalled, diagnostics, empty_outcome, nothing_asked, prepared
 from powerctx_core.recall.policy import COMPATIBLE, POWERCTX, RecallPolicy, policy_named
+from powerctx_core.recall.stages import Stages
 from powerctx_core.recall.uses import uses_of
 from powerctx_core.records import FamilySpec, RendererSpec
 from powerctx_core.requests import (
@@ -101,13 +105,36 @@ class Engine:
             PlanInvariantError: a renderer broke its contract.
             StoreError: the store failed.
         """
+        account = self._account(request, deadline, Stages(wanted=bool(request.include_receipt)))
+        if not request.include_receipt:
+            return account.answer
+        return attrs.evolve(account.answer, receipt=receipt_of(account, request.receipt_version))
+
+    def explain(self, request: PrepareRequest, deadline: Deadline | None = None) -> Explanation:
+        """Return prepared context, and what is known of how it came about.
+
+        Args:
+            request: what is asked for.
+            deadline: as of :meth:`prepare`.
+
+        Raises:
+            InvalidRequest, PluginError, PlanInvariantError, StoreError: as :meth:`prepare`.
+        """
+        account = self._account(request, deadline, Stages(wanted=True))
+        receipt = receipt_of(account, request.receipt_version) if request.include_receipt else None
+        response = attrs.evolve(account.answer, receipt=receipt)
+        return explained(attrs.evolve(account, answer=response))
+
+    def _account(self, request: PrepareRequest, deadline: Deadline | None, stages: Stages) -> Account:
+        """Prepare, and return all that is known of it."""
         limits = Limits.of(deadline or self.deadline(request))
         self._check_renderer(request)
         gate = gate_named(request.gate or self.settings.recall.gate, self.gates)
         policy = self._policy(request.policy, gate)
         envelope = self._envelope(request, policy)
+        known = partial(Account, request=request, policy=policy, gate=gate, envelope=envelope, stages=stages)
         if not envelope.specs:
-            return nothing_asked(policy, request.delivery)
+            return known(answer=nothing_asked(policy, request.delivery))
         recall = self._retrieve(
             request,
             policy,
@@ -117,6 +144,7 @@ class Engine:
             least=0,
             filters=Filters(),
             search_type="auto",
+            stages=stages,
         )
         assembly = Assembly(
             packing=self._packing,
@@ -126,24 +154,37 @@ class Engine:
             uses=partial(self._uses, limits=limits),
             expected=[hit.address for hit in recall.hits] if gate is None else recall.members,
             deadline=limits.call,
+            stages=stages,
         )
         if gate is None:
-            pack = assembly(recall.hits)
-            return prepared(pack.plan, recall, request, trimming=pack.trimming, late=pack.late)
-        expansion = Expansion(
-            policy=policy,
+            pack, expanded = assembly(recall.hits), None
+        else:
+            expanded = self._expansion(gate, envelope, recall, assembly, limits).run()
+            pack = expanded.probed
+        answer = prepared(pack.plan, recall, request, trimming=pack.trimming, late=pack.late)
+        if gate is not None and expanded is not None:
+            counts, effort = expanded.counts or answer.diagnostics.counts, expanded.effort(gate, pack.plan)
+            answer = attrs.evolve(answer, diagnostics=attrs.evolve(answer.diagnostics, counts=counts, effort=effort))
+        by_vector = self._by_vector(envelope.specs)
+        return known(answer=answer, recall=recall, by_vector=by_vector, pack=pack, expanded=expanded)
+
+    def _expansion(
+        self, gate: GatePolicy, envelope: Envelope, recall: Recalled, assembly: Assembly, limits: Limits
+    ) -> Expansion[Assembled]:
+        return Expansion(
+            policy=recall.policy,
             gate=gate,
-            ceilings={spec.name: ceiling_of(spec, policy) for spec in envelope.specs},
+            ceilings={spec.name: ceiling_of(spec, recall.policy) for spec in envelope.specs},
             query_terms=recall.query.units or frozenset(recall.query.terms),
             probe=assembly,
             deadline=limits.retrieval,
             fetched=recall.fetched,
+            stages=assembly.stages,
         )
-        expanded = expansion.run()
-        pack = expanded.probed
-        answer = prepared(pack.plan, recall, request, trimming=pack.trimming, late=pack.late)
-        counts, effort = expanded.counts or answer.diagnostics.counts, expanded.effort(gate, pack.plan)
-        return attrs.evolve(answer, diagnostics=attrs.evolve(answer.diagnostics, counts=counts, effort=effort))
+
+    def _by_vector(self, specs: Sequence[FamilySpec]) -> frozenset[str]:
+        weights = self.settings.retrieval.vector_weights
+        return frozenset(spec.name for spec in specs if spec.vectors and weights.get(spec.name, 1.0) > 0.0)
 
     def _uses(self, addresses: Collection[Address], limits: Limits) -> Mapping[tuple[str, str, str], int] | None:
         """Return how often each artifact was used, or ``None`` when that is not known in time."""
@@ -174,6 +215,7 @@ class Engine:
             least=request.limit,
             filters=request.filters,
             search_type=request.search_type or self.settings.retrieval.default_search_type,
+            stages=Stages(),
         )
         hits = tuple(recall.hits[: request.limit])
         outcome = "delivered" if hits else empty_outcome(recall)

@@ -55,6 +55,7 @@ from powerctx_core.recall.outcome import (
 from powerctx_core.recall.policy import (
     RecallPolicy,
 )
+from powerctx_core.recall.stages import Stages
 from powerctx_core.records import (
     FamilySpec,
 )
@@ -109,6 +110,7 @@ class Retrieval:
         least: int,
         filters: Filters,
         search_type: str,
+        stages: Stages,
     ) -> Recalled:
         """Fetch, admit, fuse and window every (family, scope), and put the hits in the policy's order.
 
@@ -124,6 +126,7 @@ class Retrieval:
             embeddings=embeddings,
             explained=self._explained,
             degrade=(request.on_family_error or self.settings.recall.on_family_error) == "degrade",
+            stages=stages,
         )
         sources = []
         for spec in specs:

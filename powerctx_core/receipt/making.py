@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -32,21 +31,25 @@ from powerctx_core.receipt.v2 import (
     SelectedItem,
 )
 
-__all__ = ["VERSIONS", "Receipt", "build", "make"]
+__all__ = ["Receipt", "build", "make"]
 
 Receipt = ReceiptV1 | ReceiptV2
-VERSIONS: Final = (1, 2)
 _USUAL: Final = {"inject": "full", "tools": "abstract"}
 """The detail that each part shows."""
 
 
-def make(run: Run, version: int) -> Receipt:
+def make(run: Run, version: int, receipt_id: str) -> Receipt:
     """Return the receipt of *run*.
+
+    Args:
+        run: the record of the call.
+        version: 1 or 2.
+        receipt_id: a UUID, for correlation in logs only.
 
     Raises:
         ReceiptError: there is none: evidence is missing, it is too large, or version 1 cannot say it.
     """
-    receipt = build(run, str(uuid.uuid4()))
+    receipt = build(run, receipt_id)
     if version == 1:
         return v1.of(receipt)
     v2.check(receipt)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from powerctx_core.receipt.v1 import ReceiptV1
+from powerctx_core.receipt.v2 import ReceiptV2
 from powerctx_core.types import (
     Address,
     AdmissionCounts,
@@ -83,13 +85,15 @@ class Diagnostics:
 class PreparedContext:
     """The answer of ``prepare``; its serialised form has exactly the keys schema, status, content, content_bytes.
 
-    When delivery is split there are two more, inject and tools.
+    When delivery is split there are two more, inject and tools; with a receipt there is receipt.
 
     Attributes:
         status: ``ready`` (non-blank content) or ``empty`` (content ``None``, 0 bytes).
         content: text to give to the model, as it is; the stable part when delivery is split.
         content_bytes: its exact UTF-8 length.
         tools: what the agent can read on demand; ``None`` unless delivery is split.
+        receipt: what it was made of and why, when that was asked for and could be told.  It is about the content and no
+            part of it: never give it to a model.
     """
 
     status: str
@@ -98,6 +102,7 @@ class PreparedContext:
     diagnostics: Diagnostics = attrs.field(repr=False)
     schema: str = PREPARED_SCHEMA
     tools: ToolList | None = None
+    receipt: ReceiptV1 | ReceiptV2 | None = attrs.field(default=None, repr=False)
 
     @property
     def inject(self) -> str | None:

@@ -22,6 +22,7 @@ __all__ = [
     "MIN_TOKENS",
     "ON_FAMILY_ERROR",
     "QUERY_CHARACTERS",
+    "RECEIPT_VERSIONS",
     "SEARCH_TYPES",
     "TIME_FIELDS",
     "check_choice",
@@ -42,6 +43,7 @@ MAX_ITEMS, DEFAULT_MAX_ITEMS = 64, 8
 FIND_LIMIT, FIND_LIMIT_MAX = 10, 1000
 DEADLINE_MS = (1, 600_000)
 ON_FAMILY_ERROR = ("fail", "degrade")
+RECEIPT_VERSIONS = (1, 2)
 SEARCH_TYPES = ("auto", "fts", "vector", "hybrid")
 TIME_FIELDS = ("created", "updated", "event")
 

@@ -12,6 +12,7 @@ from powerctx_core.requests.checks import (
     MAX_TOKENS,
     MIN_BYTES,
     MIN_TOKENS,
+    RECEIPT_VERSIONS,
     check_choice,
     check_limits,
     check_named,
@@ -60,6 +61,8 @@ class PrepareRequest:
             ``diagnostics.late`` what has not; the setting ``recall.deadline_ms`` when absent, else as long as it takes.
         on_family_error: ``fail`` raises when a family fails, ``degrade`` goes on without it and names it in
             ``diagnostics.failed``; the setting ``recall.on_family_error`` when absent.
+        include_receipt: say in the answer's ``receipt`` what it was made of and why; ``None`` is false.
+        receipt_version: 1, the source system's contract, or 2, which can say everything and always fits its size.
 
     Raises:
         InvalidRequest: a field is outside its limits; ``error.field`` names it.
@@ -85,6 +88,8 @@ class PrepareRequest:
     gate: str | None = None
     deadline_ms: int | None = None
     on_family_error: str | None = None
+    include_receipt: bool | None = False
+    receipt_version: int = 1
 
     def __attrs_post_init__(self) -> None:
         check_query(self.query)
@@ -107,8 +112,17 @@ class PrepareRequest:
                 field="inject_max_tokens",
             )
         check_limits(self.deadline_ms, self.on_family_error)
+        self._check_receipt()
         if self.max_bytes is None and self.max_tokens is None and self.max_chars is None:
             object.__setattr__(self, "max_bytes", DEFAULT_MAX_BYTES)
+
+    def _check_receipt(self) -> None:
+        if self.include_receipt is not None and not isinstance(self.include_receipt, bool):
+            raise InvalidRequest(
+                f"include_receipt is {shown(self.include_receipt)}; it must be true or false.", field="include_receipt"
+            )
+        object.__setattr__(self, "include_receipt", bool(self.include_receipt))
+        check_whole("receipt_version", self.receipt_version, *RECEIPT_VERSIONS, optional=False)
 
     def _check_sections(self) -> None:
         object.__setattr__(self, "sections", sections_of(self.sections))

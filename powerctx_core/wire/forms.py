@@ -9,11 +9,12 @@ from typing import Any
 
 import attrs
 
+from powerctx_core.explanation import ExplainedCandidate, Explanation
 from powerctx_core.receipt.parts import plain
 from powerctx_core.receipt.v1 import ReceiptV1
 from powerctx_core.receipt.v2 import ReceiptV2
 from powerctx_core.requests import Found, PreparedContext
-from powerctx_core.types import Hit, Item, Message, PutResult, Revision, Session, ToolList
+from powerctx_core.types import Address, Hit, Item, Message, PutResult, Revision, Session, ToolList, Trimming
 
 __all__ = ["canonical", "to_json"]
 
@@ -43,13 +44,60 @@ def _form_names() -> str:
 
 
 def _prepared(value: PreparedContext) -> dict[str, Any]:
-    form = {
+    form: dict[str, Any] = {
         "schema": value.schema,
         "status": value.status,
         "content": value.content,
         "content_bytes": value.content_bytes,
     }
-    return form if value.tools is None else {**form, "inject": value.inject, "tools": _tools(value.tools)}
+    if value.tools is not None:
+        form |= {"inject": value.inject, "tools": _tools(value.tools)}
+    if value.receipt is not None:
+        form["receipt"] = plain(value.receipt)
+    return form
+
+
+def _explanation(value: Explanation) -> dict[str, Any]:
+    trimming, diagnostics = value.response.diagnostics.trimming, value.response.diagnostics
+    return {
+        "response": _prepared(value.response),
+        "outcome": diagnostics.outcome,
+        "partial": diagnostics.partial,
+        "late": list(diagnostics.late),
+        "failed": dict(diagnostics.failed),
+        "receipt": None if value.receipt is None else plain(value.receipt),
+        "effort": None if value.effort is None else _rounded(plain(value.effort)),
+        "rounds": [_rounded(plain(each)) for each in value.rounds],
+        "thresholds": dict(value.thresholds),
+        "query_units": list(value.query_units),
+        "candidates": [_explained(each) for each in value.candidates],
+        "trimming": None if trimming is None else _trimming(trimming),
+    }
+
+
+def _explained(value: ExplainedCandidate) -> dict[str, Any]:
+    form = _rounded(plain(value))
+    return {"uri": value.address.uri, **{name: each for name, each in form.items() if name != "address"}}
+
+
+def _trimming(value: Trimming) -> dict[str, Any]:
+    def uri(address: Address | None) -> str | None:
+        return None if address is None else address.uri
+
+    values = []
+    for each in value.values:
+        shares = {name: round(getattr(each, name), SCORE_DIGITS) for name in ("total", *dict(value.weights))}
+        values.append({"uri": uri(each.address), **shares, "redundant_with": uri(each.redundant_with)})
+    return {"weights": dict(value.weights), "values": values}
+
+
+def _rounded(value: Any) -> Any:
+    """Return a form with its numbers at the digits that scores have."""
+    if isinstance(value, float):
+        return round(value, SCORE_DIGITS)
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value
 
 
 def _tools(value: ToolList) -> dict[str, Any]:
@@ -131,6 +179,7 @@ _FORMS: dict[type, Any] = {
     Revision: _revision,
     Item: _item,
     PutResult: _put_result,
+    Explanation: _explanation,
     Session: _session,
     ReceiptV1: plain,
     ReceiptV2: plain,

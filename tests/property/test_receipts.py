@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 import attrs
@@ -10,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from powerctx_core import wire
 from powerctx_core.receipt import v1, v2
-from powerctx_core.receipt.making import make
+from powerctx_core.receipt.making import Receipt, make as made
 from powerctx_core.receipt.parts import RecallRound, ReceiptError, encoded, plain
 from powerctx_core.receipt.run import Policy, Run, Search, Selection, Used
 from powerctx_core.receipt.v2 import ReceiptV2
@@ -24,6 +25,11 @@ _SCRIPTS = st.sampled_from(
 )
 _REASONS = st.sampled_from(v2.Reason.__args__)  # type: ignore[attr-defined]  # of a Literal
 _STAGES = ("retrieve", "rerank", "assess", "expand", "plan", "read", "render", "rewrite")
+
+
+def make(run: Run, version: int) -> Receipt:
+    """Make a receipt with some id."""
+    return made(run, version, str(uuid.uuid4()))
 
 
 def _longest(number: int, piece: str, limit: int) -> str:

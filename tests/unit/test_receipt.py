@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from powerctx_core import wire
 from powerctx_core.receipt import v1, v2
-from powerctx_core.receipt.making import make
+from powerctx_core.receipt.making import Receipt, make as made
 from powerctx_core.receipt.parts import RecallRound, ReceiptError, encoded, plain, query_digest
 from powerctx_core.receipt.rerank import SETTINGS, Configuration, Prompt, Rerank, config_digest
 from powerctx_core.receipt.run import Policy, Run, Search, Selection, Used
@@ -57,6 +58,11 @@ CODE = {
     "end_line": 42,
     "snippet_sha256": "c" * 64,
 }
+
+
+def make(record: Run, version: int) -> Receipt:
+    """Make a receipt with some id."""
+    return made(record, version, str(uuid.uuid4()))
 
 
 def selection(number: int = 0, *, family: str = "memory", scope: str = "s", **more: Any) -> Selection:

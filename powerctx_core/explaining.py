@@ -1,0 +1,166 @@
+"""From what is known of a call to its explanation.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from powerctx_core.account import Account, reason_of, receipt_of
+from powerctx_core.assemble.part import Entry
+from powerctx_core.explanation import ExplainedCandidate, ExplainedRound, Explanation
+from powerctx_core.recall.expansion import ACTIONS, Judged
+from powerctx_core.recall.gate import GatePolicy
+from powerctx_core.receipt.v2 import ReceiptV2
+from powerctx_core.types import Address, Hit, Key, RawCandidate
+
+__all__ = ["explained"]
+
+_THRESHOLDS: Final = ("min_candidates", "min_top_score", "min_top_gap", "strong_top", "min_lexical_overlap")
+
+
+def explained(account: Account) -> Explanation:
+    """Return the explanation of a call."""
+    receipt = receipt_of(account, 2)
+    units = frozenset[str]()
+    if account.recall is not None:
+        units = account.recall.query.units or frozenset(account.recall.query.terms)
+    return Explanation(
+        request=account.request,
+        response=account.answer,
+        receipt=receipt if isinstance(receipt, ReceiptV2) else None,
+        effort=account.answer.diagnostics.effort,
+        rounds=tuple(_rounds(account)),
+        thresholds=_thresholds(account.gate),
+        query_units=tuple(sorted(units)),
+        candidates=_candidates(account, units),
+    )
+
+
+def _thresholds(gate: GatePolicy | None) -> tuple[tuple[str, float], ...]:
+    return () if gate is None else tuple((name, float(getattr(gate, name))) for name in _THRESHOLDS)
+
+
+def _rounds(account: Account) -> Iterator[ExplainedRound]:
+    for number, judged in enumerate(account.rounds):
+        verdict = judged.assessment
+        yield ExplainedRound(
+            number=number,
+            action=ACTIONS[number - 1] if number else "",
+            floor=judged.floor,
+            pools=tuple(group.counts for groups in judged.groups.values() for group in groups),
+            reason=None if verdict is None else verdict.reason,
+            sufficient=None if verdict is None else verdict.sufficient,
+            signals=None if verdict is None else verdict.signals,
+            budget_bounded=judged.bounded,
+        )
+    if (dropped := account.dropped_round) is not None:
+        yield ExplainedRound(number=dropped, action=ACTIONS[dropped - 1], outcome="expansion_failed")
+
+
+@attrs.frozen(kw_only=True)
+class _Seen:
+    """What is known of one member of a pool.
+
+    Attributes:
+        channels: those that admitted it, in the last round that did; else those that found it.
+        round: the first that admitted it.
+        hit: its record, when it was ranked.
+    """
+
+    raw: RawCandidate
+    channels: tuple[str, ...]
+    round: int | None = None
+    hit: Hit | None = None
+
+
+def _members(rounds: tuple[Judged, ...]) -> dict[Address, _Seen]:
+    """Return every member of every pool, in the order of families, scopes and pools."""
+    seen: dict[Address, _Seen] = {}
+    for number, judged in enumerate(rounds):
+        for groups in judged.groups.values():
+            for group in groups:
+                hits = {hit.address: hit for hit in group.hits}
+                passed = _channels(group.ranked)
+                for key, raw in group.candidates.items():
+                    before = seen.get(raw.address)
+                    known = before or _Seen(raw=raw, channels=_found_by(raw))
+                    if key in passed:
+                        known = attrs.evolve(
+                            known,
+                            channels=passed[key],
+                            round=number if known.round is None else known.round,
+                            hit=hits.get(raw.address) or known.hit,
+                        )
+                    seen[raw.address] = known
+    return seen
+
+
+def _channels(ranked: Mapping[str, object]) -> dict[Key, tuple[str, ...]]:
+    found: dict[Key, tuple[str, ...]] = {}
+    for name, members in ranked.items():
+        for key, _ in members:  # type: ignore[attr-defined]  # pairs
+            found[key] = (*found.get(key, ()), name)
+    return found
+
+
+def _found_by(raw: RawCandidate) -> tuple[str, ...]:
+    """Return by what a member that was not admitted came in, as far as it shows."""
+    return (*(("fts",) if raw.matched else ()), *(("vector",) if raw.cosine is not None else ()))
+
+
+def _fates(account: Account) -> dict[Address, tuple[str, int]]:
+    """Return what became of each candidate, and the bytes it takes."""
+    pack = account.pack
+    if pack is None:
+        return {}
+    if pack.plan is None:
+        return {candidate.address: ("late", 0) for candidate in pack.candidates}
+    fates = {left.candidate.address: (reason_of(left), 0) for left in pack.plan.left}
+    fates |= {entry.candidate.address: _delivered(entry, listed=False) for entry in pack.plan.entries}
+    fates |= {entry.candidate.address: _delivered(entry, listed=True) for entry in pack.plan.listed}
+    return fates
+
+
+def _delivered(entry: Entry, *, listed: bool) -> tuple[str, int]:
+    return "listed" if listed else "cut" if entry.cut else "delivered", len(entry.piece.encode())
+
+
+def _candidates(account: Account, units: frozenset[str]) -> tuple[ExplainedCandidate, ...]:
+    if account.pack is None:
+        return ()
+    members, fates = _members(account.rounds), _fates(account)
+    tried = list(dict.fromkeys(candidate.address for candidate in account.pack.candidates))
+    ranks = {address: rank for rank, address in enumerate(tried, 1)}
+    rest = [address for address in members if address not in ranks]
+    rest.sort(key=lambda address: (members[address].round is None, -_strength(members[address])))
+    return tuple(
+        _candidate(members[address], ranks.get(address), fates, units)
+        for address in [*(address for address in tried if address in members), *rest]
+    )
+
+
+def _strength(seen: _Seen) -> float:
+    return seen.hit.score if seen.hit is not None else float(len(seen.raw.matched))
+
+
+def _candidate(
+    seen: _Seen, rank: int | None, fates: Mapping[Address, tuple[str, int]], units: frozenset[str]
+) -> ExplainedCandidate:
+    raw, hit = seen.raw, seen.hit
+    fate, size = fates.get(raw.address, ("below_threshold" if seen.round is None else "ceiling", 0))
+    return ExplainedCandidate(
+        address=raw.address,
+        title=raw.title,
+        rank=rank,
+        channels=seen.channels,
+        score=None if hit is None else hit.score,
+        match=None if hit is None else hit.match,
+        relevance=raw.cosine,
+        matched_units=tuple(sorted(units & raw.matched.keys())),
+        round=seen.round,
+        fate=fate,
+        rendered_bytes=size,
+        body_bytes=raw.body_bytes,
+    )

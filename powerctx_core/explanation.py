@@ -1,0 +1,103 @@
+"""Why one answer is what it is: the way of each candidate from its pool to the text.
+
+Unlike a receipt an explanation holds the answer, and the query's words; it is for whoever may see these.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import attrs
+
+from powerctx_core.receipt.v2 import ReceiptV2
+from powerctx_core.requests import PreparedContext, PrepareRequest
+from powerctx_core.types import Address, AdmissionCounts, AdmissionFloor, RecallEffort, Signals
+
+__all__ = ["DELIVERED", "ExplainedCandidate", "ExplainedRound", "Explanation"]
+
+DELIVERED: Final = ("delivered", "cut", "listed")
+"""Fates of what was delivered: whole, cut, or in the list of what can be read."""
+
+
+@attrs.frozen(kw_only=True)
+class ExplainedRound:
+    """One round of admission.
+
+    Attributes:
+        number: 0, or that of a further round.
+        action: ``""`` for the first one, then ``admission`` and ``policy-floor``.
+        outcome: ``expansion_failed`` when it was begun and dropped: nothing more is known of it.
+        floor: what a member had to reach.
+        pools: members before and after admission, per family and scope.
+        reason: of the verdict; ``None`` when nobody judged.
+        sufficient: the verdict.
+        signals: what it was read from.
+        budget_bounded: the budget could hold nothing more.
+    """
+
+    number: int
+    action: str = ""
+    outcome: Literal["completed", "expansion_failed"] = "completed"
+    floor: AdmissionFloor | None = None
+    pools: tuple[AdmissionCounts, ...] = ()
+    reason: str | None = None
+    sufficient: bool | None = None
+    signals: Signals | None = None
+    budget_bounded: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class ExplainedCandidate:
+    """One member of a pool.
+
+    Attributes:
+        title: as stored.
+        rank: its place in the order in which candidates were tried, from 1; ``None`` when it was none.
+        channels: which found it, and admitted it where it was admitted.
+        score: fused, 0..1; ``None`` when it was not ranked.
+        match: strength of the evidence, 0..1.
+        relevance: cosine to the query, where it has one.
+        matched_units: words of the query that it holds.
+        round: the first whose floor it passed; ``None`` when none let it in.
+        fate: what became of it: one of :data:`DELIVERED`, or why not: a reason of receipts, or ``ceiling`` when its
+            family may bring no more candidates.
+        rendered_bytes: UTF-8 bytes of its piece of the text.
+        body_bytes: of its whole text.
+    """
+
+    address: Address
+    title: str | None
+    rank: int | None
+    channels: tuple[str, ...]
+    score: float | None
+    match: float | None
+    relevance: float | None
+    matched_units: tuple[str, ...]
+    round: int | None
+    fate: str
+    rendered_bytes: int = 0
+    body_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Explanation:
+    """One call of ``prepare``, and all that is known of how its answer came about.
+
+    Attributes:
+        response: what the call returns.
+        receipt: of version 2; ``None`` when it cannot be made, which the log tells.
+        effort: what the gate did, when it is on.
+        rounds: each, the dropped one included.
+        thresholds: name -> value of what the gate compares signals with; nothing without a gate.
+        query_units: words of the query that count.
+        candidates: every member of every pool: in the order in which they were tried, then what was not tried.
+    """
+
+    request: PrepareRequest
+    response: PreparedContext
+    receipt: ReceiptV2 | None
+    effort: RecallEffort | None
+    rounds: tuple[ExplainedRound, ...]
+    thresholds: tuple[tuple[str, float], ...]
+    query_units: tuple[str, ...]
+    candidates: tuple[ExplainedCandidate, ...]
