@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from powerctx_core.types import ABSTRACT_BYTES, HEAD_BYTES
+
+if TYPE_CHECKING:
+    import regex
 
 __all__ = ["ELLIPSIS", "cut_to_bytes", "cut_to_chars", "derived_abstract", "head"]
 
@@ -27,6 +32,22 @@ _CERTAIN = (
 _FLAGS = r"(?r)(\p{GCB=RI}{2,})[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*"
 
 
+class _Boundaries(NamedTuple):
+    """Compiled patterns, since the library looks at a pattern anew with every call that names it as text."""
+
+    certain: regex.Pattern[str]
+    flags: regex.Pattern[str]
+    grapheme: regex.Pattern[str]
+
+
+@cache
+def _boundaries() -> _Boundaries:
+    """Return the patterns; the import takes 20 ms, and only what is cut at a difficult place needs it."""
+    import regex
+
+    return _Boundaries(regex.compile(_CERTAIN), regex.compile(_FLAGS), regex.compile(r"\X"))
+
+
 def _grapheme_floor(text: str, end: int) -> int:
     """Return the largest grapheme boundary <= *end*, looking back only to the nearest certain one."""
     if end >= len(text):
@@ -35,15 +56,14 @@ def _grapheme_floor(text: str, end: int) -> int:
         return 0
     if _SAFE.match(text, end - 1):
         return end
-    import regex  # 20 ms, and only needed when something is cut at a difficult place
-
-    if flags := regex.match(_FLAGS, text, pos=0, endpos=end + 1):
+    patterns = _boundaries()
+    if flags := patterns.flags.match(text, pos=0, endpos=end + 1):
         first, last = flags.start(1), flags.end(1) - 1
         boundary = last - (last - first) % 2
         return boundary if boundary > first else _grapheme_floor(text, first)
-    certain = regex.search(_CERTAIN, text, pos=0, endpos=end)
+    certain = patterns.certain.search(text, pos=0, endpos=end)
     boundary = certain.start() + 1 if certain else 0
-    for match in regex.finditer(r"\X", text, pos=boundary):
+    for match in patterns.grapheme.finditer(text, pos=boundary):
         if match.end() > end:
             break
         boundary = match.end()

@@ -11,6 +11,7 @@ further texts; ``powerctx eval tokens`` measures their error.
 
 from __future__ import annotations
 
+from operator import mul
 from typing import ClassVar, NamedTuple
 
 from powerctx_core.records import NoSettings
@@ -149,7 +150,8 @@ class _Linear:
 
     def cost(self, text: str) -> float:
         """Return the unrounded number of tokens."""
-        return sum(count * price for count, price in zip(features(text), self.prices, strict=True))
+        tokens: float = sum(map(mul, features(text), self.prices))
+        return tokens
 
 
 class Seed:
