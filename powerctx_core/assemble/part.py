@@ -6,13 +6,15 @@ Each candidate's text is escaped at most twice (whole, and cut), so the work is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
 
 from powerctx_core.assemble.budget import MIN_CUT_BYTES, Meter, utf8_bytes
+from powerctx_core.assemble.cutting import longest_cut, prefix_by_price
 from powerctx_core.ports import Renderer, Selection
-from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, cut_to_chars
+from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes
 from powerctx_core.types import Candidate
 
 __all__ = ["SIZE_REASONS", "Entry", "Part", "Refusal", "Room", "rooms"]
@@ -201,22 +203,14 @@ class Part:
         limit = len(body)
         for room in self.rooms:
             if room.meter.unit == "tokens":
-                limit = self._token_prefix(room, frame, body, limit)
+                limit = prefix_by_price(partial(self._price, room.meter, frame, body), limit, room.left)
             else:
                 limit = self._prefix(room.meter, body[:limit], room.left - room.meter.cost(frame))
-        while limit > 0:
-            shorter = cut_to_chars(body, limit) if limit < len(body) else body
-            if utf8_bytes(shorter) < MIN_CUT_BYTES:
-                # A sentence end may lie so early that the cut falls below the least length; then any grapheme will do.
-                shorter = cut_to_chars(body, limit, sentences=False)
-                if utf8_bytes(shorter) < MIN_CUT_BYTES:
-                    return None
-            piece = f"{before}{self.renderer.escape(shorter)}{after}"
-            if self._fits(piece):
-                return piece
-            # Only an estimator that is not monotone gets here.
-            limit = min(limit - 1, len(shorter) * 9 // 10)
-        return None
+        shorter = longest_cut(body, limit, lambda text: self._fits(f"{before}{self.renderer.escape(text)}{after}"))
+        return None if shorter is None else f"{before}{self.renderer.escape(shorter)}{after}"
+
+    def _price(self, meter: Meter, frame: str, body: str, taken: int) -> float:
+        return meter.cost(self.renderer.escape(body[:taken]) + frame)
 
     def _prefix(self, meter: Meter, body: str, room: float) -> int:
         """Return how many characters of *body* cost at most *room* when escaped; escape works by character."""
@@ -235,30 +229,6 @@ class Part:
             room -= price
             taken += len(chunk)
         return taken
-
-    def _token_prefix(self, room: Room, frame: str, body: str, limit: int) -> int:
-        """Return how many characters of *body* fit: tokens do not add up inside a piece, so it is searched for.
-
-        The cost is nearly proportional to the length, so that what is left, shared out, hits within a few characters;
-        every third step halves what is still possible, so that no price list makes the search long.
-        """
-        low, high = 0, limit
-        least, most = room.meter.cost(frame), room.meter.cost(self.renderer.escape(body[:limit]) + frame)
-        if most <= room.left:
-            return limit
-        step = 0
-        while high - low > 1:
-            step += 1
-            middle = (low + high) // 2
-            if step % 3 and most > least:
-                middle = low + int((high - low) * (room.left - least) / (most - least))
-                middle = min(max(middle, low + 1), high - 1)
-            cost = room.meter.cost(self.renderer.escape(body[:middle]) + frame)
-            if cost <= room.left:
-                low, least = middle, cost
-            else:
-                high, most = middle, cost
-        return low
 
 
 def _start(body: str) -> str:
