@@ -19,8 +19,9 @@ from powerctx_core.assemble.part import SIZE_REASONS, Entry
 from powerctx_core.assembly import Assembled
 from powerctx_core.errors import kind
 from powerctx_core.recall.expansion import Expanded, Judged
-from powerctx_core.recall.fetch import Fetched, Group
+from powerctx_core.recall.fetch import Fetched
 from powerctx_core.recall.gate import GatePolicy
+from powerctx_core.recall.group import Group
 from powerctx_core.recall.outcome import Recalled
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages

@@ -151,7 +151,7 @@ class Context:
 
     def _embedded(self, family: str) -> bool:
         spec: FamilySpec = self.host.spec("powerctx_families", family)
-        return spec.vectors
+        return self.settings.retrieval.by_vector(family, declared=spec.vectors)
 
     def get(self, uri: str | Address) -> Revision:
         """Return the exact revision of an address, or the current one of a URI without ``@revision``.

@@ -183,8 +183,8 @@ class Engine:
         )
 
     def _by_vector(self, specs: Sequence[FamilySpec]) -> frozenset[str]:
-        weights = self.settings.retrieval.vector_weights
-        return frozenset(spec.name for spec in specs if spec.vectors and weights.get(spec.name, 1.0) > 0.0)
+        by_vector = self.settings.retrieval.by_vector
+        return frozenset(spec.name for spec in specs if by_vector(spec.name, declared=spec.vectors))
 
     def _uses(self, addresses: Collection[Address], limits: Limits) -> Mapping[tuple[str, str, str], int] | None:
         """Return how often each artifact was used, or ``None`` when that is not known in time."""

@@ -1,8 +1,8 @@
-"""Core's family: evidence that is kept in the catalogue and found through it."""
+"""Core's families: evidence that is kept in the catalogue and found through it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
@@ -20,7 +20,7 @@ from powerctx_core.recall.ranking import Scorer, rank
 from powerctx_core.records import FamilySpec, NoSettings
 from powerctx_core.types import Key, LexicalHit, Pool, RawCandidate
 
-__all__ = ["StoredFamily"]
+__all__ = ["StoredFamily", "stored_pools"]
 
 
 class StoredFamily:
@@ -40,40 +40,52 @@ class StoredFamily:
         one fetch by key.  The words are done before the query's vector is waited for; under a deadline they are fetched
         and offered by then, too, and so are the answer when what comes after them hangs or is stopped.
         """
-        lexical = LexicalRequest(partition=request.partition, query=request.terms, k=request.k, filters=request.filters)
-        found = call.catalogue.lexical([lexical])[0]
+        return next(stored_pools([request], call))
+
+
+def stored_pools(requests: Sequence[RetrievalRequest], call: Call) -> Iterator[Pool]:
+    """Give what :class:`StoredFamily` retrieves for each request, whatever its scope and family.
+
+    The catalogue is asked once for the words of all of them; what holds none of them costs no more.
+    """
+    lexical = [
+        LexicalRequest(partition=each.partition, query=each.terms, k=each.k, filters=each.filters) for each in requests
+    ]
+    for request, found in zip(requests, call.catalogue.lexical(lexical), strict=True):
         best = rank(found.hits, found.statistics, request.k) if request.weights.get("fts") else []
-        if call.deadline.at is not None and request.weights.get("fts") and self._by_vector(request, call):
+        if call.deadline.at is not None and request.weights.get("fts") and _by_vector(request, call):
             call.offer(_words(request, call, found, best))
-        return self._whole(request, call, found, best)
+        yield _whole(request, call, found, best)
 
-    def _by_vector(self, request: RetrievalRequest, call: Call) -> bool:
-        return self.spec.vectors and call.vectors is not None and bool(request.weights.get("vector"))
 
-    def _whole(self, request: RetrievalRequest, call: Call, found: LexicalResult, best: Sequence[LexicalHit]) -> Pool:
-        """Return the pool of all channels, given what the words found."""
-        vector = call.embed(request.query) if self._by_vector(request, call) else None
-        nearest, cosines = _nearest(request, call, vector, [hit.key for hit in best])
-        brought: dict[Key, tuple[Key, ...]] = {}
-        if request.neighbours:
-            ranked = _ranked(best, found, cosines, nearest, request.weights)[: request.neighbours]
-            alone = {hit.key for hit in best if not hit.threaded}
-            brought = _neighbours(request, [key for key in ranked if key not in alone], call)
-        channels: dict[str, tuple[Key, ...]] = {}
-        if request.weights.get("fts"):
-            channels["fts"] = tuple(hit.key for hit in best)
-        if vector is not None:
-            channels["vector"] = nearest
-        if request.neighbours:
-            channels["neighbour"] = tuple(brought)
-        details = _details(call, channels, found, best, cosines)
-        if request.filters and brought:
-            # The store restricts what it matches; neighbours come by their place and are held to the same here.
-            outside = [key for key in brought if key in details and not accepts(request.filters, details[key])]
-            details = {key: details[key] for key in details if key not in set(outside)}
-        pool = _pool(request, found, channels, details, mode=_mode(request, searched=vector is not None))
-        profile = None if vector is None else call.profile
-        return attrs.evolve(pool, neighbours=brought, query_vector=vector, profile=profile)
+def _by_vector(request: RetrievalRequest, call: Call) -> bool:
+    return call.vectors is not None and bool(request.weights.get("vector"))
+
+
+def _whole(request: RetrievalRequest, call: Call, found: LexicalResult, best: Sequence[LexicalHit]) -> Pool:
+    """Return the pool of all channels, given what the words found."""
+    vector = call.embed(request.query) if _by_vector(request, call) else None
+    nearest, cosines = _nearest(request, call, vector, [hit.key for hit in best])
+    brought: dict[Key, tuple[Key, ...]] = {}
+    if request.neighbours:
+        ranked = _ranked(best, found, cosines, nearest, request.weights)[: request.neighbours]
+        alone = {hit.key for hit in best if not hit.threaded}
+        brought = _neighbours(request, [key for key in ranked if key not in alone], call)
+    channels: dict[str, tuple[Key, ...]] = {}
+    if request.weights.get("fts"):
+        channels["fts"] = tuple(hit.key for hit in best)
+    if vector is not None:
+        channels["vector"] = nearest
+    if request.neighbours:
+        channels["neighbour"] = tuple(brought)
+    details = _details(call, channels, found, best, cosines)
+    if request.filters and brought:
+        # The store restricts what it matches; neighbours come by their place and are held to the same here.
+        outside = [key for key in brought if key in details and not accepts(request.filters, details[key])]
+        details = {key: details[key] for key in details if key not in set(outside)}
+    pool = _pool(request, found, channels, details, mode=_mode(request, searched=vector is not None))
+    profile = None if vector is None else call.profile
+    return attrs.evolve(pool, neighbours=brought, query_vector=vector, profile=profile)
 
 
 def _words(request: RetrievalRequest, call: Call, found: LexicalResult, best: Sequence[LexicalHit]) -> Pool:

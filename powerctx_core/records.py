@@ -72,7 +72,7 @@ class FamilySpec(_Spec):
             ``full``.
         text_bytes: longest text of an item, 1 to 1 MiB of UTF-8.
         admission: name of an :class:`AdmissionSpec`.
-        vectors: its items are embedded and searched by vector.
+        vectors: its items are embedded and searched by vector; the setting ``retrieval.vector_weights`` overrules it.
     """
 
     title: str = ""

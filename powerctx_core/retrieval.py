@@ -27,6 +27,7 @@ from powerctx_core.errors import (
     safe_message,
     said,
 )
+from powerctx_core.families import StoredFamily
 from powerctx_core.host import (
     Host,
 )
@@ -38,17 +39,12 @@ from powerctx_core.recall.embedding import (
     QueryEmbeddings,
     serves,
 )
-from powerctx_core.recall.fetch import (
-    Fetch,
-    Fetched,
-    Limits,
-    RuleFailed,
-    Source,
-)
+from powerctx_core.recall.fetch import Fetch, Fetched, Limits
 from powerctx_core.recall.fusion import (
     deal,
     in_order,
 )
+from powerctx_core.recall.group import RuleFailed, Source
 from powerctx_core.recall.outcome import (
     Recalled,
 )
@@ -83,6 +79,7 @@ from powerctx_core.workers import (
 
 __all__ = ["Retrieval", "ceiling_of"]
 
+_STORED = (StoredFamily, "powerctx_core.families:StoredFamily")
 NEEDS_VECTORS = frozenset({"vector", "hybrid"})
 _WITHOUT = "leave it out (families), go on without it (on_family_error degrade), or ask its author."
 
@@ -164,6 +161,7 @@ class Retrieval:
             spec=spec,
             requests=tuple(requests),
             ceiling=ceiling,
+            stored=spec.factory in _STORED,
             make=lambda: (part("powerctx_families", spec.name), part("powerctx_admissions", spec.admission)),
         )
 
@@ -229,9 +227,10 @@ class Retrieval:
     ) -> dict[str, float]:
         """Return the weight of each channel that takes part."""
         weights = {} if search_type == "vector" else {"fts": policy.weights.get("fts", 1.0)}
-        if profile is not None:
+        retrieval = self.settings.retrieval
+        if profile is not None and retrieval.by_vector(spec.name, declared=spec.vectors):
             own = profile.weight if policy.fusion == "score" else policy.weights.get("vector", 1.0)
-            weights["vector"] = self.settings.retrieval.vector_weights.get(spec.name, own)
+            weights["vector"] = retrieval.vector_weights.get(spec.name, own)
         return weights
 
 

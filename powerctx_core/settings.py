@@ -84,14 +84,19 @@ class RetrievalSettings:
         default_search_type: ``auto``, ``fts``, ``vector`` or ``hybrid``, for requests that do not say.
         embedding_timeout_s: how long a call waits for the query's vector, in seconds.
         write_embedding_timeout_s: how long writing waits for the vectors of 64 texts, in seconds.
-        vector_weights: family -> weight of its vector channel beside words, whose weight is 1; the embedder's own
-            recommendation for families that are not named.
+        vector_weights: family -> weight of its vector channel beside words, whose weight is 1; 0 for none at all.  A
+            family that is not named is embedded and searched by vector if its record says so, with the weight that the
+            embedder recommends.
     """
 
     default_search_type: str = attrs.field(default="auto", validator=attrs.validators.in_(SEARCH_TYPES))
     embedding_timeout_s: float = attrs.field(default=0.25)
     write_embedding_timeout_s: float = attrs.field(default=60.0)
     vector_weights: Mapping[str, float] = attrs.field(default=_EMPTY)
+
+    def by_vector(self, family: str, *, declared: bool) -> bool:
+        """Tell whether a family's items are embedded and searched by vector: as is set, or else as *declared*."""
+        return self.vector_weights.get(family, float(declared)) > 0.0
 
     @embedding_timeout_s.validator
     @write_embedding_timeout_s.validator

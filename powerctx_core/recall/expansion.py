@@ -14,9 +14,10 @@ import attrs
 
 from powerctx_core.assemble.fit import Plan
 from powerctx_core.assemble.part import SIZE_REASONS
-from powerctx_core.recall.fetch import Fetched, Group
+from powerctx_core.recall.fetch import Fetched
 from powerctx_core.recall.fusion import in_order
 from powerctx_core.recall.gate import Assessment, Evidence, GatePolicy, assess
+from powerctx_core.recall.group import Group
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.rounds import Gathered, first_round, identity, joined, reselect
 from powerctx_core.recall.stages import Stages

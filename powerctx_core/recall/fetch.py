@@ -1,11 +1,12 @@
-"""Fan-out: asks the families of one call, each on a worker of its own, and stops waiting at the deadline.
+"""Asks the families of one call, and stops waiting at the deadline.
 
-A family is asked for its scopes in turn and leaves behind what it has finished, so that what has arrived counts.
+Without a deadline, what is kept in the catalogue is read on the caller's thread, all of it from one snapshot; every
+other family has a worker of its own, as all have under a deadline.  A family is asked for its scopes in turn and leaves
+behind what it has finished, so that what has arrived counts.
 """
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -16,26 +17,22 @@ from typing import Protocol, Self
 import attrs
 
 from powerctx_core.errors import PluginError, PoolInvariantError, PowerctxError, StoreError, kind
-from powerctx_core.ports import AdmissionRule, Call, Family, RetrievalRequest, Snapshot, VectorIndex
-from powerctx_core.recall.checks import check_admission, check_pool
+from powerctx_core.families import stored_pools
+from powerctx_core.ports import AdmissionRule, Call, RetrievalRequest, Snapshot, VectorIndex
 from powerctx_core.recall.embedding import QueryEmbeddings
-from powerctx_core.recall.fusion import fuse
+from powerctx_core.recall.group import Asked, Group, RuleFailed, Source
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages
 from powerctx_core.records import FamilySpec
-from powerctx_core.types import AdmissionCounts, AdmissionFloor, Deadline, Hit, Key, Pool, RawCandidate
+from powerctx_core.types import Deadline, Pool
 
-__all__ = ["Fetch", "Fetched", "Group", "Limits", "RuleFailed", "Source", "Waiting"]
+__all__ = ["Fetch", "Fetched", "Limits", "Waiting"]
 
 _LOGGER = logging.getLogger("powerctx")
 
 _RESERVE_S, _RESERVE_SHARE = 0.02, 0.25
 """What a call keeps for merging, planning and rendering: so many seconds, or this share of a short deadline."""
 _STEPS = 4
-
-
-class RuleFailed(Exception):
-    """A family's admission rule raised its ``__cause__``."""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,47 +61,6 @@ class Limits:
         step = reserve / _STEPS
         at = call.at - reserve
         return cls(call=call, retrieval=Deadline(at), native=Deadline(at - step), embedding=Deadline(at - step - step))
-
-
-@attrs.frozen(kw_only=True)
-class Group:
-    """What one family gave for one scope: the window of fused hits, and what is reported of its pool.
-
-    Attributes:
-        matched: the pool had members, before admission.
-        items: stored in the partition.
-        late: channels that did not answer in time.
-        candidates: members of the pool by key, admitted or not.
-        ranked: what was admitted, by channel.
-        at: returns what the same pool gives at another floor; asks nobody, and may raise what the admission rule does.
-    """
-
-    counts: AdmissionCounts
-    hits: Sequence[Hit]
-    mode: str
-    terms: tuple[str, ...]
-    matched: bool
-    items: int
-    late: frozenset[str]
-    candidates: Mapping[Key, RawCandidate] = attrs.field(repr=False)
-    ranked: Mapping[str, Sequence[tuple[Key, float]]]
-    at: Callable[[AdmissionFloor], Group] = attrs.field(eq=False, repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class Source:
-    """A family to ask.
-
-    Attributes:
-        requests: one a scope, in the order of the scopes.
-        ceiling: hits that are kept of each scope.
-        make: returns the family and its admission rule, which are made at their first use; may block.
-    """
-
-    spec: FamilySpec
-    requests: tuple[RetrievalRequest, ...]
-    ceiling: int
-    make: Callable[[], tuple[Family, AdmissionRule]]
 
 
 @attrs.frozen(kw_only=True)
@@ -146,6 +102,9 @@ class _Arrival:
         self.reason = ""
 
 
+_Awaited = tuple[Source, _Arrival]
+
+
 @attrs.frozen(kw_only=True)
 class Fetch:
     """What all retrievals of one call share.
@@ -168,16 +127,19 @@ class Fetch:
     def __call__(self, sources: Sequence[Source], workers: Waiting) -> Fetched:
         """Ask all sources and return what has arrived when all are done, or the time of retrieval is over.
 
-        A single source is asked on the caller's thread when there is no deadline.
-
         Raises:
             PowerctxError: a family failed, and *degrade* is off; of several, the first in their order.
         """
         arrivals = [_Arrival() for _ in sources]
-        if len(sources) == 1 and self.limits.call.at is None:
-            self._retrieve(sources[0], arrivals[0])
-        elif not self.limits.native.passed:
-            self._fan_out(sources, arrivals, workers)
+        asked = list(zip(sources, arrivals, strict=True))
+        if self.limits.call.at is not None:
+            if not self.limits.native.passed:
+                self._fan_out(asked, workers)
+        elif len(sources) == 1 and not sources[0].stored:
+            self._retrieve(*asked[0])
+        else:
+            stored = [each for each in asked if each[0].stored]
+            self._fan_out([each for each in asked if not each[0].stored], workers, partial(self._together, stored))
         groups: dict[str, tuple[Group, ...]] = {}
         late: set[str] = set()
         failed: dict[str, str] = {}
@@ -195,12 +157,12 @@ class Fetch:
             late |= {f"{name}:{channel}" for group in arrived for channel in group.late}
         return Fetched(groups=groups, late=frozenset(late), failed=failed)
 
-    def _fan_out(self, sources: Sequence[Source], arrivals: Sequence[_Arrival], workers: Waiting) -> None:
+    def _fan_out(
+        self, asked: Sequence[_Awaited], workers: Waiting, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        """Ask each source on a worker of its own, and wait for them after *meanwhile*."""
         jobs: dict[str, Future[None]] = {}
-        waiting = {
-            source.spec.name: partial(self._retrieve, source, arrival)
-            for source, arrival in zip(sources, arrivals, strict=True)
-        }
+        waiting = {source.spec.name: partial(self._retrieve, source, arrival) for source, arrival in asked}
         try:
             # Nobody waits behind a family whose last worker is late, so the others are asked first.
             for patient in (False, True):
@@ -208,9 +170,10 @@ class Fetch:
                     patience = self.limits.native.remaining() if patient else 0.0
                     if (job := workers.ask(name, waiting[name], patience)) is not None:
                         jobs[name] = job
+            meanwhile()
             wait(jobs.values(), self.limits.retrieval.remaining())
         finally:
-            for source, arrival in zip(sources, arrivals, strict=True):
+            for source, arrival in asked:
                 job = jobs.get(source.spec.name)
                 if job is not None and not job.done():
                     arrival.left = True
@@ -219,48 +182,57 @@ class Fetch:
             if job.done() and not job.cancelled():
                 job.result()  # KeyboardInterrupt is the caller's
 
+    def _together(self, asked: Sequence[_Awaited]) -> None:
+        """Read what is kept in the catalogue for all sources, in turn, from one snapshot."""
+        made: list[tuple[Source, _Arrival, AdmissionRule]] = []
+        for source, arrival in asked:
+            try:
+                made.append((source, arrival, source.make()[1]))
+            except BaseException as error:  # noqa: BLE001 - kept, and raised by whoever waits
+                self._failed(source, arrival, error)
+        requests = [request for source, _, _ in made for request in source.requests]
+        if not requests:
+            return
+        try:
+            with self.snapshot(self.limits.native) as snapshot:
+                pools = stored_pools(requests, self._call(snapshot))
+                for source, arrival, rule in made:
+                    for request in source.requests:
+                        scope = self._asked(source, request, rule)
+                        with self.stages("retrieve"):
+                            pool = next(pools)
+                        try:
+                            self._keep(scope, arrival, arrival.groups, pool)
+                        except BaseException as error:  # noqa: BLE001 - its rule's
+                            self._failed(source, arrival, error)
+        except BaseException as error:  # noqa: BLE001 - the store's, which all of them read
+            for source, arrival, _ in made:
+                self._failed(source, arrival, error)
+
     def _retrieve(self, source: Source, arrival: _Arrival) -> None:
         """Ask one family for all its scopes; runs on a worker, and on after nobody waits any more."""
         if self.limits.native.passed:
             return
         try:
-            parts = source.make()
+            family, rule = source.make()
             with self.snapshot(self.limits.native) as snapshot:
                 for request in source.requests:
                     if self.limits.native.passed:
                         return
-                    self._scope(source, request, parts, snapshot, arrival)
-        except KeyboardInterrupt:  # the caller's
-            raise
+                    asked = self._asked(source, request, rule)
+                    before = arrival.groups
+                    call = self._call(snapshot, partial(self._offer, asked, arrival, before))
+                    with self.stages("retrieve"):
+                        pool = family.retrieve(request, call)
+                    self._keep(asked, arrival, before, pool)
         except BaseException as error:  # noqa: BLE001 - kept, and raised by whoever waits
-            # What was told to stop, and says that it did, has not failed; what fails when nobody waits is late.
-            of = type(error)  # an error's own idea of its class is not to be trusted
-            stopped = issubclass(of, StoreError | TimeoutError) and self.limits.native.passed
-            if stopped or self.limits.retrieval.passed:
-                return
-            known = issubclass(of, PluginError | RuleFailed) and error.__cause__ is not None
-            root = error.__cause__ if known and error.__cause__ is not None else error
-            arrival.reason = "invalid" if issubclass(type(root), PoolInvariantError) else kind(root)
-            arrival.error = self.explained(source.spec, error)
-            if arrival.error is not error:
-                arrival.error.__cause__ = root
+            self._failed(source, arrival, error)
 
-    def _scope(
-        self,
-        source: Source,
-        request: RetrievalRequest,
-        parts: tuple[Family, AdmissionRule],
-        snapshot: Snapshot,
-        arrival: _Arrival,
-    ) -> None:
-        family, rule = parts
-        before = arrival.groups
+    def _asked(self, source: Source, request: RetrievalRequest, rule: AdmissionRule) -> Asked:
+        return Asked(source=source, request=request, rule=rule, policy=self.policy, stages=self.stages)
 
-        def offer(pool: object) -> None:
-            missing = frozenset(request.weights) - frozenset(getattr(pool, "channels", ()))
-            arrival.groups = (*before, self._group(source, request, rule, pool, missing))
-
-        call = Call(
+    def _call(self, snapshot: Snapshot, offer: Callable[[Pool], None] = lambda _: None) -> Call:
+        return Call(
             deadline=self.limits.native,
             catalogue=snapshot,
             vectors=self.vectors,
@@ -268,63 +240,34 @@ class Fetch:
             profile=self.embeddings.profile,
             offer=offer,
         )
-        with self.stages("retrieve"):
-            pool = family.retrieve(request, call)
-        wanted = source.spec.vectors and request.weights.get("vector", 0.0) > 0.0
+
+    def _offer(self, asked: Asked, arrival: _Arrival, before: tuple[Group, ...], pool: Pool) -> None:
+        """Leave behind what is ready of a scope, until there is more."""
+        missing = frozenset(asked.request.weights) - frozenset(getattr(pool, "channels", ()))
+        arrival.groups = (*before, asked.group(pool, missing))
+
+    def _keep(self, asked: Asked, arrival: _Arrival, before: tuple[Group, ...], pool: object) -> None:
+        """Leave behind what a scope gave."""
+        wanted = asked.request.weights.get("vector", 0.0) > 0.0
         missing = frozenset({"vector"} if wanted and self.embeddings.late else ())
-        arrival.groups = (*before, self._group(source, request, rule, pool, missing))
+        arrival.groups = (*before, asked.group(pool, missing))
 
-    def _group(
-        self,
-        source: Source,
-        request: RetrievalRequest,
-        rule: AdmissionRule,
-        returned: object,
-        missing: frozenset[str],
-    ) -> Group:
-        """Check what a family returned, and admit and fuse it at the floor of the policy."""
-        if inspect.iscoroutine(returned):
-            returned.close()
-        pool = check_pool(returned, request, source.spec.identity)
-        late = pool.late | (missing - frozenset(pool.channels))
-        with self.stages("assess"):
-            return _Admitting(source, request, rule, pool, late, self.policy)(self.policy.floor)
-
-
-@attrs.frozen
-class _Admitting:
-    """A checked pool of one family and scope, which can be admitted and fused at any floor."""
-
-    source: Source
-    request: RetrievalRequest
-    rule: AdmissionRule
-    pool: Pool
-    late: frozenset[str]
-    policy: RecallPolicy
-
-    def __call__(self, floor: AdmissionFloor) -> Group:
-        """Return what *floor* lets in.
+    def _failed(self, source: Source, arrival: _Arrival, error: BaseException) -> None:
+        """Note what a family raised.
 
         Raises:
-            RuleFailed: the admission rule raised, or broke its contract.
+            KeyboardInterrupt: it is one, which is the caller's.
         """
-        pool, request = self.pool, self.request
-        try:
-            admission = check_admission(pool, self.rule.admit(pool, request.terms, floor))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            raise RuleFailed(self.source.spec.admission) from error
-        hits = fuse(pool, admission, self.policy, weights=request.weights, query=request.terms)
-        return Group(
-            counts=admission.counts,
-            hits=hits[: self.source.ceiling],
-            mode=pool.mode,
-            terms=tuple(pool.terms),
-            matched=any(pool.channels.values()),
-            items=pool.statistics.items,
-            late=self.late,
-            candidates=pool.candidates,
-            ranked=admission.ranked,
-            at=self,
-        )
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        # What was told to stop, and says that it did, has not failed; what fails when nobody waits is late.
+        of = type(error)  # an error's own idea of its class is not to be trusted
+        stopped = issubclass(of, StoreError | TimeoutError) and self.limits.native.passed
+        if stopped or self.limits.retrieval.passed:
+            return
+        known = issubclass(of, PluginError | RuleFailed) and error.__cause__ is not None
+        root = error.__cause__ if known and error.__cause__ is not None else error
+        arrival.reason = "invalid" if issubclass(type(root), PoolInvariantError) else kind(root)
+        arrival.error = self.explained(source.spec, error)
+        if arrival.error is not error:
+            arrival.error.__cause__ = root

@@ -12,7 +12,8 @@ from powerctx_core.assemble.fit import Plan
 from powerctx_core.assemble.part import Entry
 from powerctx_core.recall.checks import MODES
 from powerctx_core.recall.embedding import QueryEmbeddings
-from powerctx_core.recall.fetch import Fetched, Group
+from powerctx_core.recall.fetch import Fetched
+from powerctx_core.recall.group import Group
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.requests import Diagnostics, PreparedContext, PrepareRequest, SelectedItem
 from powerctx_core.types import NOTHING_TO_READ, Address, Hit, QueryTerms, Trimming

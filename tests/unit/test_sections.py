@@ -111,7 +111,7 @@ def test_nothing_is_read_for_no_section() -> None:
         ctx.store.catalogue.snapshot = lambda deadline: opened.append(deadline) or snapshot(deadline)  # type: ignore[method-assign]  # of this store alone
         ctx.prepare("release", scope_id="s", sections=[])
         assert opened == []
-        ctx.prepare("release", scope_id="s", families=["memory"])
+        ctx.prepare("release", scope_id="s")
         assert len(opened) == 1
 
 

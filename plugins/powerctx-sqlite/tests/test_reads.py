@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+import powerctx_core as powerctx
 from powerctx_core.errors import StoreError
 from powerctx_core.memory_store import MemoryStore
 from powerctx_core.ports import FetchRequest, LexicalRequest, ListingRequest, NeighbourRequest
@@ -346,6 +347,22 @@ def test_statements(opened, ask, rank_above):
     with store.catalogue.snapshot(Deadline()) as snapshot:
         snapshot.lexical([attrs_request(scope) for scope in ("s", "t", "u", "v")])
     assert len(seen) <= 3
+
+
+def test_empty_families_take_no_statement(path):
+    """A plain call of three families of which one holds something takes as many statements as a call of that one."""
+    with powerctx.open(f"sqlite:///{path}", embedder="hash", settings={}) as ctx:
+        ctx.put([powerctx.Item(scope_id="s", text=f"alpha {n}", thread="t", position=n) for n in range(200)])
+        seen = _statements(ctx.store)
+        taken = []
+        for families in (["memory"], None):
+            for _ in range(2):  # the first call of a process reads more
+                seen.clear()
+                assert ctx.prepare("alpha 7", scope_id="s", families=families).selected
+            taken.append(len(seen))
+
+    assert taken[0] == taken[1]
+    assert [each for each in seen if not each.startswith(("SELECT", "PRAGMA busy_timeout"))] == []
 
 
 def attrs_request(scope: str) -> LexicalRequest:
