@@ -168,7 +168,7 @@ class Paired:
 
 
 def check(store: Paired) -> None:
-    """Companion and engine agree: nothing is pending, and a sweep leaves each live entry in the engine and no other."""
+    """Companion and engine agree: nothing is pending, and a sweep leaves the live entries alone there."""
     assert Mark.PENDING not in {row.state for row in store.rows(entry)}
     store.pairing.sweep(at_once=True)
     rows = store.rows(entry)

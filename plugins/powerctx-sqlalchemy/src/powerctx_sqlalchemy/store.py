@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from powerctx_core.ports import CountingStore
 from powerctx_sqlalchemy.database import Database
+from powerctx_sqlalchemy.usage import RelationalUsage
 
 __all__ = ["RelationalStore"]
 
@@ -17,3 +18,7 @@ class RelationalStore(CountingStore, Protocol):
     @property
     def database(self) -> Database:
         """The database."""
+
+    @property
+    def usage(self) -> RelationalUsage:
+        """The usage counts."""

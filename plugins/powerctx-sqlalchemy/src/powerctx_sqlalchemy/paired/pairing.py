@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -76,19 +76,35 @@ class Pairing:
                 held = int(connection.execute(self._statements.count).scalar_one())
                 if held:
                     check_profile(paired.fingerprint, paired.dimensions, held, profile)
-                    self._compare(connection, paired)
+                    try:
+                        self._compare(connection, paired)
+                    except StoreError as error:
+                        raise CapabilityError(f"Vectors cannot be used: {error}") from error
         self._profile = profile
 
     def _compare(self, connection: sa.Connection, paired: Paired) -> None:
         """Refuse an engine that lacks what the companion says is there."""
-        for number, live in connection.execute(self._statements.count_by_collection):
-            try:
-                found = self._engine.count(paired.collection(number))
-            except StoreError as error:
-                raise CapabilityError(f"Vectors cannot be used: {error}") from error
+        for problem in self._differences(connection, paired):
+            raise CapabilityError(problem)
+
+    def differences(self) -> list[str]:
+        """Return one sentence for each collection that lacks what the companion says is there.
+
+        Raises:
+            StoreError: companion or engine cannot be reached.
+        """
+        with self._database.reading(Deadline()) as connection, self._database.told("count vectors"):
+            paired = None if connection is None else Paired.read(connection, self._database.name)
+            if connection is None or paired is None:
+                return []
+            return list(self._differences(connection, paired))
+
+    def _differences(self, connection: sa.Connection, paired: Paired) -> Iterator[str]:
+        for number, live in connection.execute(self._statements.count_by_collection).all():
+            found = self._engine.count(paired.collection(number))
             if found is None or found < live:
                 what = "no collection" if found is None else f"{found} vectors in a collection"
-                raise CapabilityError(
+                yield (
                     f"{self._database.name} says that {live} vectors are stored (store {paired.store_id[:8]}, "
                     f"generation {paired.generation}, collection {number}), and the vector engine has {what} of it: "
                     "one of the two was replaced or restored without the other. Restore both from one backup, or run "

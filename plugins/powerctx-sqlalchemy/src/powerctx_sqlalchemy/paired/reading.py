@@ -73,7 +73,12 @@ class PairedReader:
                 del self._moments[next(iter(self._moments))]
         return found
 
-    def _read(self, snapshot: RelationalSnapshot, partition: int, profile: EmbeddingProfile) -> Moment | None:
+    def model(self, snapshot: RelationalSnapshot, profile: EmbeddingProfile) -> Moment | None:
+        """Return what holds whatever the partition is, or ``None`` when there are no vectors.
+
+        Raises:
+            CapabilityError: the vectors are of another model.
+        """
         connection = snapshot.connection
         paired = Paired.read(connection, self._database.name)
         if paired is None or not paired.fingerprint:
@@ -83,8 +88,14 @@ class PairedReader:
             if held:
                 check_profile(paired.fingerprint, paired.dimensions, held, profile)
             return None
-        own = connection.execute(self._statements.own, {"which": partition}).first()
-        return Moment(paired, None, 0) if own is None else Moment(paired, int(own[0]), int(own[1]))
+        return Moment(paired, None, 0)
+
+    def _read(self, snapshot: RelationalSnapshot, partition: int, profile: EmbeddingProfile) -> Moment | None:
+        moment = self.model(snapshot, profile)
+        if moment is None:
+            return None
+        own = snapshot.connection.execute(self._statements.own, {"which": partition}).first()
+        return moment if own is None else Moment(moment.paired, int(own[0]), int(own[1]))
 
     def members(self, snapshot: RelationalSnapshot, row: PartitionRow, filters: Filters) -> list[Located]:
         """Return the live entries of a partition that pass *filters*, in no order."""

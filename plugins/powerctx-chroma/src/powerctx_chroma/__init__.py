@@ -1,0 +1,1 @@
+"""A store of powerctx with its vectors in Chroma."""

@@ -1,0 +1,37 @@
+"""What ``doctor`` shows of a Chroma store."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import TYPE_CHECKING
+
+from powerctx_core.errors import PowerctxError
+from powerctx_core.ports import StoreStatus
+
+if TYPE_CHECKING:
+    from powerctx_chroma.store import ChromaStore
+
+__all__ = ["status"]
+
+_MANY = 10_000
+
+
+def status(store: ChromaStore) -> StoreStatus:
+    """Describe the store; never raises."""
+    companion = store.companion.status()
+    location = store.location
+    facts = {"chroma": f"{location.name}, chromadb {importlib.metadata.version('chromadb')}"}
+    facts["companion"] = companion.location
+    problems = list(companion.problems)
+    try:
+        facts["vectors"] = f"{store.vectors.count()}"
+        if waiting := store.pairing.waiting():
+            facts["waiting to be deleted"] = str(waiting)
+        if waiting > _MANY:
+            problems.append(
+                f"{waiting} vectors wait to be deleted from Chroma; is it reached when something is stored?"
+            )
+        problems += store.pairing.differences()
+    except PowerctxError as error:
+        problems.append(str(error))
+    return StoreStatus(location=location.name, facts={**facts, **companion.facts}, problems=tuple(problems))
