@@ -203,7 +203,7 @@ class _Scores:
         for cosines in self.by_family.values():
             good = [cosine for cosine in cosines if cosine >= floor]
             if len(good) > 1:
-                gaps.append(max(good) - sum(good) / len(good))
+                gaps.append(max(0.0, max(good) - sum(good) / len(good)))  # a sum of equals may round up
         return max(gaps, default=None)
 
 
