@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -61,7 +60,7 @@ def test_killed_engine_keeps_no_locks(place, ask, again):
     assert {"a"} == ask.found(store, "apple")
     with store._database.connected() as connection:
         assert 0 == connection.exec_driver_sql("SELECT count(*) FROM term_count WHERE code = 'code7'").scalar_one()
-    assert not [problem for problem in store.status().problems if "cannot be changed" in problem]
+    assert not [problem for problem in store.status().problems if "nobody can end" in problem]
     store.close()
 
 
@@ -75,12 +74,12 @@ def test_way_out(place, ask):
         connection.exec_driver_sql("ALTER SYSTEM SET _private_buffer_size = '16K'")
     killed_in_a_transaction(store, lambda: ask.kill(place))
 
-    start = time.monotonic()
     with pytest.raises(StoreUnavailable, match=r"could not begin a write: an engine that was killed.*seekdb-restore"):
         store.catalogue.put([ask.item("pear", "b")])
-    assert time.monotonic() - start < 15
     assert {"a"} == ask.found(store, "apple")
-    assert any("Parts of it cannot be changed" in problem for problem in store.status().problems)
+    assert any("seekdb-restore" in problem for problem in store.status().problems)
+    with pytest.raises(StoreUnavailable, match=r"could not rebuild the vector index: an engine that was killed"):
+        store.vectors.rebuild()
     store.close()
 
     copy, dump = place.with_name("copy"), place.with_name("copy.sql")

@@ -213,9 +213,11 @@ class OceanBaseDatabase(Database):
                     raise self.explained(error, doing) from error
                 raise self._connector.stuck(doing, limit / 1e6) from error
 
-    def left_unfinished(self) -> bool:
-        """Whether a transaction that nobody ends holds locks, as far as this user may know."""
-        return self._connector.left_unfinished()
+    def locked(self, doing: str) -> StoreUnavailable | None:
+        """Return the error to raise when a transaction that nobody ends holds locks, as far as this user may know."""
+        if self._connector.left_unfinished():
+            return StoreUnavailable(f"{self.location.name}: could not {doing}: {unfinished.way_out(self.location)}.")
+        return None
 
     def _taken(self, limit_us: Callable[[], int], first: str | None = None) -> sa.Connection:
         """Return a connection that has carried out its *first* statement, if one is given.
@@ -355,9 +357,8 @@ class OceanBaseDatabase(Database):
 
     def explained(self, error: Exception, doing: str) -> StoreError:
         """Return what to tell about an error."""
-        if failures.code(error) == failures.LOCKED and self.left_unfinished():
-            return StoreUnavailable(f"{self.location.name}: could not {doing}: {unfinished.way_out(self.location)}.")
-        return failures.explained(error, doing, self.location.name)
+        locked = self.locked(doing) if failures.code(error) == failures.LOCKED else None
+        return locked or failures.explained(error, doing, self.location.name)
 
     def keyed(self, table: sa.Table, parameter: str) -> tuple[sa.FromClause, Sequence[sa.ColumnElement[bool]]]:
         """Name ids in the statement: joining a table made of JSON takes three times as long."""

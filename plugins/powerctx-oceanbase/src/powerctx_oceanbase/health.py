@@ -13,7 +13,6 @@ from powerctx_core.text.terms import analysis_version
 from powerctx_core.types import Deadline
 from powerctx_oceanbase import vector_statements as sql
 from powerctx_oceanbase.database import OceanBaseDatabase
-from powerctx_oceanbase.unfinished import way_out
 from powerctx_sqlalchemy.tables import meta, partition, version
 from powerctx_sqlalchemy.vector_tables import PROFILE
 
@@ -44,8 +43,8 @@ def status(database: OceanBaseDatabase, vectors: OceanBaseVectorIndex) -> StoreS
                 with database.told("read the status"):
                     _content(connection, facts, problems)
                 facts["buckets"] = str(database.buckets)
-                if database.left_unfinished():
-                    problems.append(f"Parts of it cannot be changed: {way_out(location)}.")
+                if (locked := database.locked("find it free of old locks")) is not None:
+                    problems.append(str(locked))
     except PowerctxError as error:
         problems.append(str(error))
     if (problem := vectors.warming.problem()) is not None:

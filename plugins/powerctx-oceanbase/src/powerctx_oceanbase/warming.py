@@ -83,6 +83,8 @@ class Warming:
 
     def rebuild(self, number: int) -> None:
         """Make the index of a model anew; waits for it."""
+        if (locked := self._database.locked("rebuild the vector index")) is not None:
+            raise locked
         with self._database.connected(_LIMIT_US) as connection, self._database.told("rebuild the vector index"):
             call = "CALL DBMS_VECTOR.REBUILD_INDEX(%s, %s, 'embedding')"
             connection.exec_driver_sql(call, (vector_index(number), f"vector_{number}"))
