@@ -24,6 +24,11 @@ if TYPE_CHECKING:
         StoreUnavailable as StoreUnavailable,
         redacted_url as redacted_url,
     )
+    from powerctx_core.explanation import (
+        ExplainedCandidate as ExplainedCandidate,
+        ExplainedRound as ExplainedRound,
+        Explanation as Explanation,
+    )
     from powerctx_core.hookspecs import (
         hookimpl as hookimpl,
     )
@@ -64,6 +69,12 @@ if TYPE_CHECKING:
         Unembedded as Unembedded,
         Usage as Usage,
         VectorIndex as VectorIndex,
+    )
+    from powerctx_core.receipt.v1 import (
+        ReceiptV1 as ReceiptV1,
+    )
+    from powerctx_core.receipt.v2 import (
+        ReceiptV2 as ReceiptV2,
     )
     from powerctx_core.records import (
         AdmissionSpec as AdmissionSpec,
@@ -135,6 +146,7 @@ _MODULES = {
         "StoreUnavailable",
         "redacted_url",
     ),
+    "explanation": ("ExplainedCandidate", "ExplainedRound", "Explanation"),
     "hookspecs": ("hookimpl",),
     "memory_store": ("MemoryStore",),
     "opening": ("open",),
@@ -170,6 +182,8 @@ _MODULES = {
         "Usage",
         "VectorIndex",
     ),
+    "receipt.v1": ("ReceiptV1",),
+    "receipt.v2": ("ReceiptV2",),
     "records": (
         "AdmissionSpec",
         "CommandSpec",
