@@ -49,6 +49,7 @@ def powerctx_families() -> Iterable[FamilySpec]:
         factory=stored,
         title="Profile",
         searchable=False,
+        ceiling=32,
         pool=1,
         layer="L3",
         text_bytes=256 << 10,

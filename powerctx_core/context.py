@@ -23,7 +23,7 @@ from powerctx_core.secrecy import secrets
 from powerctx_core.sessions import SessionLogs
 from powerctx_core.settings import Settings
 from powerctx_core.text.terms import analyse_query
-from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision
+from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision, check_text_bytes
 from powerctx_core.workers import Lanes, Workers, awaited
 
 __all__ = ["Context"]
@@ -120,7 +120,8 @@ class Context:
             embed: leave it to :meth:`embed` when false.
 
         Raises:
-            InvalidRequest: something is not an :class:`Item`, or names a family that no installed part declares.
+            InvalidRequest: something is not an :class:`Item`, names a family that no installed part declares, or has a
+                longer text than its family allows.
             StoreError: the store refused; nothing of the batch was kept.
         """
         self._check_open()
@@ -128,8 +129,11 @@ class Context:
         for item in batch:
             if not isinstance(item, Item):
                 raise InvalidRequest(f"put takes Item values, not {type(item).__name__}.", field="items")
-        for family in {item.family for item in batch}:
-            self.host.spec("powerctx_families", family, field="family")
+        families = {item.family for item in batch}
+        spec = partial(self.host.spec, "powerctx_families", field="family")
+        limits: dict[str, int] = {family: spec(family).text_bytes for family in families}
+        for item in batch:
+            check_text_bytes(item, limits[item.family])
         with self._blame():
             known = self.embedding.known(batch) if embed else {}
             results = list(self.store.catalogue.put(batch))

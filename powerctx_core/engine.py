@@ -11,7 +11,7 @@ from functools import partial
 import attrs
 
 from powerctx_core.account import Account, receipt_of
-from powerctx_core.assemble.envelope import Envelope, by_rank, in_sections
+from powerctx_core.assemble.envelope import Envelope, by_rank, in_sections, unsearchable
 from powerctx_core.assembly import Assembled, Assembly
 from powerctx_core.blame import Blame
 from powerctx_core.config import Settings
@@ -260,10 +260,11 @@ class Engine:
         return [Section(family=family, limit=limit) for family, limit in named if family in installed]
 
     def _families(self, names: Sequence[str] | None) -> list[FamilySpec]:
-        return [self._family(name, "families") for name in names or self.settings.recall.families]
+        specs = [self._family(name, "families") for name in names or self.settings.recall.families]
+        if latest := next((spec for spec in specs if not spec.searchable), None):
+            raise InvalidRequest(unsearchable(latest), field="families")
+        return specs
 
     def _family(self, name: str, field: str) -> FamilySpec:
-        spec = self.host.spec("powerctx_families", name, field=field)
-        if not isinstance(spec, FamilySpec) or not spec.searchable:
-            raise InvalidRequest(f"family {name!r} is not searched by query.", field=field)
+        spec: FamilySpec = self.host.spec("powerctx_families", name, field=field)
         return spec

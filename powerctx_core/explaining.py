@@ -49,7 +49,7 @@ def _rounds(account: Account) -> Iterator[ExplainedRound]:
             number=number,
             action=ACTIONS[number - 1] if number else "",
             floor=judged.floor,
-            pools=tuple(group.counts for groups in judged.groups.values() for group in groups),
+            pools=tuple(group.counts for groups in judged.groups.values() for group in groups if group.searched),
             reason=None if verdict is None else verdict.reason,
             sufficient=None if verdict is None else verdict.sufficient,
             signals=None if verdict is None else verdict.signals,

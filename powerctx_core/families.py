@@ -11,14 +11,15 @@ from powerctx_core.ports import (
     FetchRequest,
     LexicalRequest,
     LexicalResult,
+    ListingRequest,
     NearestRequest,
     NeighbourRequest,
     RetrievalRequest,
 )
-from powerctx_core.recall.checks import accepts
+from powerctx_core.recall.checks import SNAPSHOT, accepts
 from powerctx_core.recall.ranking import Scorer, rank
 from powerctx_core.records import FamilySpec, NoSettings
-from powerctx_core.types import Key, LexicalHit, Pool, RawCandidate
+from powerctx_core.types import Key, LexicalHit, LexicalStatistics, Pool, RawCandidate
 
 __all__ = ["StoredFamily", "stored_pools"]
 
@@ -37,25 +38,46 @@ class StoredFamily:
         """Return the *k* best members of each channel and, when asked for, their neighbours.
 
         Reads: one lexical match, the nearest vectors and the cosines of the other members, one look-up of neighbours,
-        one fetch by key.  The words are done before the query's vector is waited for; under a deadline they are fetched
-        and offered by then, too, and so are the answer when what comes after them hangs or is stopped.
+        one fetch by key; of a family that is not searchable, one listing of its *k* most recent items.  The words are
+        done before the query's vector is waited for; under a deadline they are fetched and offered by then, too, and so
+        are the answer when what comes after them hangs or is stopped.
         """
-        return next(stored_pools([request], call))
+        return next(stored_pools([(self.spec, request)], call))
 
 
-def stored_pools(requests: Sequence[RetrievalRequest], call: Call) -> Iterator[Pool]:
+def stored_pools(asked: Sequence[tuple[FamilySpec, RetrievalRequest]], call: Call) -> Iterator[Pool]:
     """Give what :class:`StoredFamily` retrieves for each request, whatever its scope and family.
 
     The catalogue is asked once for the words of all of them; what holds none of them costs no more.
     """
     lexical = [
-        LexicalRequest(partition=each.partition, query=each.terms, k=each.k, filters=each.filters) for each in requests
+        LexicalRequest(partition=each.partition, query=each.terms, k=each.k, filters=each.filters)
+        for spec, each in asked
+        if spec.searchable
     ]
-    for request, found in zip(requests, call.catalogue.lexical(lexical), strict=True):
+    results = iter(call.catalogue.lexical(lexical) if lexical else ())
+    for spec, request in asked:
+        if not spec.searchable:
+            yield _latest(request, call)
+            continue
+        found = next(results)
         best = rank(found.hits, found.statistics, request.k) if request.weights.get("fts") else []
         if call.deadline.at is not None and request.weights.get("fts") and _by_vector(request, call):
             call.offer(_words(request, call, found, best))
         yield _whole(request, call, found, best)
+
+
+def _latest(request: RetrievalRequest, call: Call) -> Pool:
+    listing = ListingRequest(partition=request.partition, limit=request.k, filters=request.filters)
+    listed = dict(enumerate(call.catalogue.listing(listing)))
+    return Pool(
+        family=request.partition.family,
+        scope_id=request.partition.scope_id,
+        channels={SNAPSHOT: tuple(listed)},
+        candidates=listed,
+        statistics=LexicalStatistics(items=len(listed), mean_length=0.0, document_frequency={}),
+        mode=SNAPSHOT,
+    )
 
 
 def _by_vector(request: RetrievalRequest, call: Call) -> bool:

@@ -60,7 +60,8 @@ class FamilySpec(_Spec):
     Attributes:
         title: for headings.
         identity: names of the family's own identity fields beside the address.
-        searchable: takes part in retrieval by query.
+        searchable: found by a query.  One that is not gives its most recent items instead, *pool* of each scope, and
+            only where a section asks for it; nothing of it is weighed against the query.
         searched: ``current`` or ``current+references``.
         ceiling: candidates over all scopes under the compatible policy.
         pool: pool size per channel under the compatible policy.

@@ -9,12 +9,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from powerctx_core.blame import (
-    Blame,
-)
-from powerctx_core.embedding import (
-    Embedding,
-)
+from powerctx_core.blame import Blame
+from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
     CapabilityError,
     ConfigError,
@@ -28,54 +24,22 @@ from powerctx_core.errors import (
     said,
 )
 from powerctx_core.families import StoredFamily
-from powerctx_core.host import (
-    Host,
-)
-from powerctx_core.ports import (
-    RetrievalRequest,
-    Store,
-)
-from powerctx_core.recall.embedding import (
-    QueryEmbeddings,
-    serves,
-)
+from powerctx_core.host import Host
+from powerctx_core.ports import RetrievalRequest, Store
+from powerctx_core.recall.embedding import QueryEmbeddings, serves
 from powerctx_core.recall.fetch import Fetch, Fetched, Limits
-from powerctx_core.recall.fusion import (
-    deal,
-    in_order,
-)
+from powerctx_core.recall.fusion import deal, in_order
 from powerctx_core.recall.group import RuleFailed, Source
-from powerctx_core.recall.outcome import (
-    Recalled,
-)
-from powerctx_core.recall.policy import (
-    RecallPolicy,
-)
+from powerctx_core.recall.outcome import Recalled
+from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages
-from powerctx_core.records import (
-    FamilySpec,
-)
-from powerctx_core.requests import (
-    FindRequest,
-    PrepareRequest,
-)
-from powerctx_core.secrecy import (
-    secrets,
-)
+from powerctx_core.records import FamilySpec
+from powerctx_core.requests import FindRequest, PrepareRequest
+from powerctx_core.secrecy import secrets
 from powerctx_core.settings import Settings
-from powerctx_core.text.terms import (
-    analyse_query,
-)
-from powerctx_core.types import (
-    EmbeddingProfile,
-    Filters,
-    Hit,
-    Partition,
-)
-from powerctx_core.workers import (
-    Lanes,
-    Workers,
-)
+from powerctx_core.text.terms import analyse_query
+from powerctx_core.types import EmbeddingProfile, Filters, Hit, Partition
+from powerctx_core.workers import Lanes, Workers
 
 __all__ = ["Retrieval", "ceiling_of"]
 
@@ -131,10 +95,10 @@ class Retrieval:
                 query=request.query,
                 terms=query,
                 partition=Partition(scope_id=request.scope_id, family=spec.name),
-                k=max(policy.pool_size(spec.pool, max_items), least),
+                k=max(policy.pool_size(spec.pool, max_items), least) if spec.searchable else spec.pool,
                 filters=filters,
-                neighbours=policy.neighbour_members if policy.neighbour_weight > 0.0 else 0,
-                weights=self._weights(spec, policy, embeddings.profile, search_type),
+                neighbours=policy.neighbour_members if spec.searchable and policy.neighbour_weight > 0.0 else 0,
+                weights=self._weights(spec, policy, embeddings.profile, search_type) if spec.searchable else {},
             )
             sources.append(self._source(spec, retrieval, request.references, max(ceiling_of(spec, policy), least)))
         fetched = fetch(sources, self.lanes)

@@ -11,7 +11,7 @@ from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.records import FamilySpec
 from powerctx_core.types import Candidate, Section
 
-__all__ = ["Envelope", "by_rank", "in_sections"]
+__all__ = ["Envelope", "by_rank", "in_sections", "unsearchable"]
 
 
 @attrs.frozen(kw_only=True)
@@ -82,4 +82,16 @@ def in_sections(
         max_items=max_items or min(sum(section.limit for section in sections), max_entries),
         family_items=tuple((section.family, section.limit) for section in sections),
         sectioned=True,
+    )
+
+
+def unsearchable(spec: FamilySpec) -> str:
+    """Return the sentence for who wants a family searched that is not found by a query."""
+    name = spec.name
+    if spec.section_range is None:
+        return f"family {name!r} is not searched by query; name another one."
+    section = f"{{'family': {name!r}, 'limit': {spec.section_range[0]}}}"
+    return (
+        f"family {name!r} is not searched by query; ask for its latest text by a section: sections=[{section}], or "
+        f"--sections {name}={spec.section_range[0]}."
     )

@@ -179,7 +179,8 @@ def ingest(
     listing = find_sources(paths)
     _check_scope(scope, listing)
     with invocation.open() as ctx:
-        families = frozenset(ctx.host.names("powerctx_families"))
+        specs = {name: ctx.host.spec("powerctx_families", name) for name in ctx.host.names("powerctx_families")}
+        families = frozenset(specs)
         _check_families(families, family, renamed)
         total = sum(source.size for source in listing.sources)
         with Bar("reading", total, sizes=True, wanted=not no_progress) as bar:
@@ -188,6 +189,7 @@ def ingest(
                 family=family,
                 renamed=renamed,
                 families=families,
+                text_bytes={name: spec.text_bytes for name, spec in specs.items()},
                 zone=time_zone,
                 split=split,
                 progress=bar.advance,

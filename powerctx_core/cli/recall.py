@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from powerctx_core.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from powerctx_core.context import Context
+    from powerctx_core.records import FamilySpec
     from powerctx_core.requests import Diagnostics
     from powerctx_core.types import Hit, RecallEffort
 
@@ -220,12 +221,12 @@ def advice(
         stored = sorted({partition.scope_id for partition in partitions} - {scope_id, *references})
         others = sorted({partition.family for partition in partitions if partition.scope_id in (scope_id, *references)})
         hint = f"store something with `powerctx ingest PATH --scope {scope_id}`"
-        asked = {counts.family for counts in diagnostics.counts}
+        asked = {family for family, _ in diagnostics.modes}
         # What core's own families hold is stored, and was looked for above.
         installed = ctx.host.names("powerctx_families")
         unasked = [name for name in installed if name not in asked and not ctx.host.own("powerctx_families", name)]
         if others:
-            hint = f"it holds the families {', '.join(others)}: pass --families {','.join(others)}"
+            hint = f"it holds the families {', '.join(others)}: pass {_named(ctx, others)}"
         elif stored:
             shown = ", ".join(stored[:SCOPES_SHOWN]) + (", …" if len(stored) > SCOPES_SHOWN else "")
             hint += f", or pass a --scope that holds something: {shown}"
@@ -283,7 +284,22 @@ def _modes(diagnostics: Diagnostics) -> str:
 
 
 def _families(diagnostics: Diagnostics) -> str:
-    return ", ".join(dict.fromkeys(counts.family for counts in diagnostics.counts)) or "none"
+    return ", ".join(family for family, _ in diagnostics.modes) or "none"
+
+
+def _named(ctx: Context, families: Sequence[str]) -> str:
+    """Return the option that asks for *families*: by a section where none of them is found by a query."""
+    installed = ctx.host.names("powerctx_families")
+    latest = [name for name in families if name in installed and not _spec(ctx, name).searchable]
+    found = [name for name in families if name not in latest]
+    if found:
+        return f"--families {','.join(found)}"
+    return f"--sections {','.join(f'{name}=1' for name in latest)}"
+
+
+def _spec(ctx: Context, family: str) -> FamilySpec:
+    spec: FamilySpec = ctx.host.spec("powerctx_families", family)
+    return spec
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -18,7 +18,14 @@ import attrs
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.ingest.sections import PART_BYTES, front_matter, markdown_title, split_text
 from powerctx_core.ingest.sources import BadLine, Source, document_id, system_reason
-from powerctx_core.types import ARTIFACT_ID_BYTES, TEXT_BYTES, Item, check_identifier, derived_artifact_id
+from powerctx_core.types import (
+    ARTIFACT_ID_BYTES,
+    TEXT_BYTES,
+    Item,
+    check_identifier,
+    check_text_bytes,
+    derived_artifact_id,
+)
 
 __all__ = ["Reader", "UnknownFamily"]
 
@@ -68,6 +75,7 @@ class Reader:
         family: overrides the family of every record.
         renamed: family on the line -> family to store.
         families: names that are accepted after renaming; every name when ``None``.
+        text_bytes: family -> longest text, where it is not 1 MiB.
         zone: of times without a zone.
         split: cut documents at headings and long text at paragraphs.
         progress: called with the bytes read since the last call.
@@ -80,6 +88,7 @@ class Reader:
     family: str | None = None
     renamed: Mapping[str, str] = attrs.field(factory=dict)
     families: frozenset[str] | None = None
+    text_bytes: Mapping[str, int] = attrs.field(factory=dict)
     zone: tzinfo = UTC
     split: bool = False
     progress: Callable[[int], object] = lambda _size: None
@@ -131,9 +140,9 @@ class Reader:
                 if self.split and _long(fields["text"]):
                     if "artifact_id" not in fields:
                         fields["artifact_id"] = self._derived(fields)
-                    yield from _parts(fields)
+                    yield from map(self._checked, _parts(fields))
                 else:
-                    item = Item(**fields)
+                    item = self._checked(Item(**fields))
                     yield item if item.artifact_id is not None else self._told_apart(item)
             except BadLine as error:
                 yield error
@@ -237,9 +246,13 @@ class Reader:
         if not text.strip():
             self.empty += 1
         elif self.split:
-            yield from _parts(fields, markdown=source.kind == "markdown")
+            yield from map(self._checked, _parts(fields, markdown=source.kind == "markdown"))
         else:
-            yield Item(**fields)
+            yield self._checked(Item(**fields))
+
+    def _checked(self, item: Item) -> Item:
+        check_text_bytes(item, self.text_bytes.get(item.family, TEXT_BYTES))
+        return item
 
 
 def _place(fields: dict[str, Any], places: Counter[tuple[str | None, str]]) -> None:

@@ -22,11 +22,13 @@ from powerctx_core.types import (
     RawCandidate,
 )
 
-__all__ = ["MODES", "accepts", "check_admission", "check_pool"]
+__all__ = ["MODES", "SNAPSHOT", "accepts", "check_admission", "check_pool"]
 
 MODES = ("none", "snapshot", "fts", "vector", "hybrid")
 """What can have run, weakest first."""
 CHANNELS = ("fts", "vector", "neighbour")
+SNAPSHOT = "snapshot"
+"""Mode and channel of what is not searched by query."""
 _BESIDE = 2
 """Neighbours that a member has in its thread at most."""
 _COSINE = 1.001
@@ -52,7 +54,7 @@ def accepts(filters: Filters, candidate: RawCandidate) -> bool:
     return (filters.since is None or filters.since <= time) and (filters.until is None or time < filters.until)
 
 
-def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str]) -> Pool:
+def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str], *, searched: bool = True) -> Pool:
     """Return *pool* when it answers *request*.
 
     What is checked is everything that ranking, planning and rendering rely on, so that a family's mistake is the
@@ -62,6 +64,7 @@ def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str
         pool: what a family returned.
         request: what it was asked for.
         identity: names of the family's own identity fields.
+        searched: by query; else it has one channel, ``snapshot``.
 
     Raises:
         PoolInvariantError: it is no pool, answers for another partition, has more members than were asked for, names
@@ -73,7 +76,7 @@ def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str
         hint = "; parts are synchronous" if type(pool).__name__ == "coroutine" else ""
         raise PoolInvariantError(f"family {family!r} returned {type(pool).__name__} instead of a Pool{hint}.")
     try:
-        problem = _pool_problem(pool, request, identity)
+        problem = _pool_problem(pool, request, identity, CHANNELS if searched else (SNAPSHOT,))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         # What is of another shape than a pool's values have; the text of the error is the family's own.
         raise PoolInvariantError(f"family {family!r}: its pool is malformed ({type(error).__name__}).") from error
@@ -95,7 +98,7 @@ def _plain(pool: Pool) -> Pool:
     )
 
 
-def _pool_problem(pool: Pool, request: RetrievalRequest, identity: Collection[str]) -> str:
+def _pool_problem(pool: Pool, request: RetrievalRequest, identity: Collection[str], channels: Sequence[str]) -> str:
     """Return what is wrong with a pool, or nothing."""
     partition, filters = request.partition, request.filters
     if not _same(pool.scope_id, partition.scope_id) or not _same(pool.family, partition.family):
@@ -107,7 +110,7 @@ def _pool_problem(pool: Pool, request: RetrievalRequest, identity: Collection[st
         return f"mode {shown(pool.mode)} is not one of {', '.join(MODES)}"
     if not all(map(_is_text, pool.terms)):
         return "a term of it is no text"
-    if problem := _size_problem(pool, request) or _statistics_problem(pool.statistics):
+    if problem := _size_problem(pool, request, channels) or _statistics_problem(pool.statistics):
         return problem
     for candidate in pool.candidates.values():
         if type(candidate) is not RawCandidate:
@@ -121,11 +124,11 @@ def _pool_problem(pool: Pool, request: RetrievalRequest, identity: Collection[st
     return ""
 
 
-def _size_problem(pool: Pool, request: RetrievalRequest) -> str:
+def _size_problem(pool: Pool, request: RetrievalRequest, channels: Sequence[str]) -> str:
     """Tell of more than was asked for, before anything looks at each member: cutting it would hide the mistake."""
     for name, keys in pool.channels.items():
-        if name not in CHANNELS:
-            return f"channel {name!r} is not one of {', '.join(CHANNELS)}"
+        if name not in channels:
+            return f"channel {name!r} is not one of {', '.join(channels)}"
         most = request.k if name != "neighbour" else _BESIDE * request.neighbours
         if len(keys) > most:
             return f"channel {name!r} has {len(keys)} members; {most} were asked for"

@@ -14,6 +14,7 @@ import attrs
 
 from powerctx_core.assemble.fit import Plan
 from powerctx_core.assemble.part import SIZE_REASONS
+from powerctx_core.recall.checks import SNAPSHOT
 from powerctx_core.recall.fetch import Fetched
 from powerctx_core.recall.fusion import in_order
 from powerctx_core.recall.gate import Assessment, Evidence, GatePolicy, assess
@@ -29,6 +30,8 @@ ACTIONS: Final = ("admission", "policy-floor")
 """What each round after the first is called."""
 
 _NEIGHBOUR = "neighbour"
+_UNJUDGED = ((_NEIGHBOUR,), (SNAPSHOT,))
+"""Channels of what stands beside another candidate, or is there whatever the query is."""
 
 
 class Probed(Protocol):
@@ -202,7 +205,7 @@ class Expansion(Generic[_P]):
             reason=reason,
             actions=ACTIONS[: len(rounds) - 1],
             candidates_by_round=tuple(each.signals.candidate_count for each in assessments),
-            counts=tuple(group.counts for groups in done.groups.values() for group in groups),
+            counts=tuple(group.counts for groups in done.groups.values() for group in groups if group.searched),
             recoverable=recoverable,
             partial=partial,
             rounds=tuple(rounds),
@@ -268,7 +271,7 @@ class Expansion(Generic[_P]):
             list(_evidence(done.gathered)),
             self.query_terms,
             self.gate,
-            has_content=any(group.items or group.matched for group in groups),
+            has_content=any(group.searched and (group.items or group.matched) for group in groups),
             budget_bounded=bounded,
             rerank_active=False,
             families_expected=sum(any(group.matched for group in given) for given in self.fetched.groups.values()),
@@ -299,11 +302,11 @@ def _recoverable(groups: Mapping[str, Sequence[Group]], lowest: Mapping[str, Seq
 
 
 def _evidence(gathered: Mapping[str, Sequence[Gathered]]) -> Iterator[Evidence]:
-    """Give what is judged of each candidate; what only stands beside another one is not."""
+    """Give what is judged of each candidate."""
     for groups in gathered.values():
         for group in groups:
             for hit in group.merged:
-                if hit.channels != (_NEIGHBOUR,):
+                if hit.channels not in _UNJUDGED:
                     address = hit.address
                     yield Evidence(
                         address.family,

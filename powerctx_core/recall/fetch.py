@@ -190,7 +190,7 @@ class Fetch:
                 made.append((source, arrival, source.make()[1]))
             except BaseException as error:  # noqa: BLE001 - kept, and raised by whoever waits
                 self._failed(source, arrival, error)
-        requests = [request for source, _, _ in made for request in source.requests]
+        requests = [(source.spec, request) for source, _, _ in made for request in source.requests]
         if not requests:
             return
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from powerctx_core.ports import AdmissionRule, Family, RetrievalRequest
-from powerctx_core.recall.checks import check_admission, check_pool
+from powerctx_core.recall.checks import SNAPSHOT, check_admission, check_pool
 from powerctx_core.recall.fusion import fuse
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages
@@ -27,7 +27,8 @@ class Group:
     """What one family gave for one scope: the window of fused hits, and what is reported of its pool.
 
     Attributes:
-        counts: of the pool; nothing of a family that is not searched is reported.
+        counts: of the pool.
+        searched: by query; else there is nothing to judge, and nothing is counted for a report.
         matched: the pool had members, before admission.
         items: stored in the partition.
         late: channels that did not answer in time.
@@ -37,6 +38,7 @@ class Group:
     """
 
     counts: AdmissionCounts
+    searched: bool = True
     hits: Sequence[Hit]
     mode: str
     terms: tuple[str, ...]
@@ -89,10 +91,39 @@ class Asked:
         """
         if inspect.iscoroutine(returned):
             returned.close()
-        pool = check_pool(returned, self.request, self.source.spec.identity)
+        spec = self.source.spec
+        pool = check_pool(returned, self.request, spec.identity, searched=spec.searchable)
+        if not spec.searchable:
+            return self._snapshot(pool)
         late = pool.late | (missing - frozenset(pool.channels))
         with self.stages("assess"):
             return _Admitting(self, pool, late)(self.policy.floor)
+
+    def _snapshot(self, pool: Pool) -> Group:
+        """Return all of *pool*: the most recent first, those of the current scope before those of references."""
+        members = sorted(
+            pool.channels.get(SNAPSHOT, ()),
+            key=lambda key: (-pool.candidates[key].updated_at.timestamp(), pool.candidates[key].address.artifact_id),
+        )
+        before = self.source.requests.index(self.request) * self.request.k
+        hits = [
+            Hit(candidate=pool.candidates[key], score=1 / place, match=1.0, channels=(SNAPSHOT,))
+            for place, key in enumerate(members, before + 1)
+        ]
+        found = len(members)
+        return Group(
+            counts=AdmissionCounts(family=pool.family, scope_id=pool.scope_id, retrieved=found, admitted=found),
+            searched=False,
+            hits=hits,
+            mode=pool.mode,
+            terms=(),
+            matched=False,
+            items=pool.statistics.items,
+            late=pool.late,
+            candidates=pool.candidates,
+            ranked={SNAPSHOT: [(key, hit.score) for key, hit in zip(members, hits, strict=True)]},
+            at=lambda _: self._snapshot(pool),
+        )
 
 
 @attrs.frozen

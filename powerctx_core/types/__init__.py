@@ -30,6 +30,7 @@ from powerctx_core.types.item import (
     Item,
     PutResult,
     Revision,
+    check_text_bytes,
     derived_artifact_id,
 )
 from powerctx_core.types.retrieval import (
@@ -121,6 +122,7 @@ __all__ = [
     "Trimming",
     "check_family",
     "check_identifier",
+    "check_text_bytes",
     "derived_artifact_id",
     "parse_uri",
     "sections_of",

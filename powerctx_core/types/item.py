@@ -37,6 +37,7 @@ __all__ = [
     "Item",
     "PutResult",
     "Revision",
+    "check_text_bytes",
     "derived_artifact_id",
 ]
 
@@ -227,6 +228,24 @@ class Item:
         if self.meta:
             encoded += json.dumps(dict(self.meta), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(encoded.encode()).digest()
+
+
+def check_text_bytes(item: Item, limit: int) -> None:
+    """Check an item's text against the limit of its family.
+
+    Args:
+        item: whose text has at most 1 MiB already.
+        limit: UTF-8 bytes.
+
+    Raises:
+        InvalidRequest: it is longer.
+    """
+    if limit < TEXT_BYTES and (size := utf8_size("text", item.text)) > limit:
+        raise InvalidRequest(
+            f"text has {size} bytes; at most {limit} UTF-8 bytes are allowed in the family {item.family!r}; shorten "
+            "it, or store it as another family.",
+            field="text",
+        )
 
 
 def derived_artifact_id(item: Item) -> str:

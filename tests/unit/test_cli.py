@@ -338,6 +338,23 @@ def test_empty(command: str, query: str, scope: str, outcome: str, hint: str) ->
     assert hint in result.stderr
 
 
+def test_a_scope_with_a_profile_alone() -> None:
+    """The line about nothing found says how to ask for what is not found by a query; ingest keeps to its limit."""
+    lines = "\n".join(json.dumps({"text": text, "id": text[:5]}) for text in ("Likes tea.", "x" * (1 << 18 | 1)))
+    taken = run("ingest", "-", "--scope", SCOPE, "--family", "profile", "--store", STORE, stdin=lines)
+
+    nothing = run("prepare", "tea", "--scope", SCOPE, "--store", STORE)
+    found = run("prepare", "tea", "--scope", SCOPE, "--store", STORE, "--sections", "profile=1")
+
+    assert 1 == taken.exit_code
+    assert "2" in taken.stderr
+    assert "text has 262145 bytes; at most 262144" in taken.stderr
+    assert "it holds the families profile: pass --sections profile=1" in nothing.stderr
+    assert "> Likes tea." in found.stdout
+    assert "profile snapshot" in found.stderr
+    failed(run("find", "tea", "--scope", SCOPE, "--store", STORE, "--families", "profile"), 2, "--sections profile=1")
+
+
 def test_query_from_stdin() -> None:
     """A dash reads the query from standard input."""
     stored("火锅店在北京大学旁边。")

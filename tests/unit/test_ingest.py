@@ -37,6 +37,22 @@ def ingest(*paths: Path, **options: object) -> list[Item | BadLine]:
     return [*listing.bad, *(entry for source in listing.sources for entry in reader.read(source))]
 
 
+@pytest.mark.parametrize("split", [False, True])
+def test_the_limit_of_a_family(split: bool) -> None:
+    """A text that is too long for its family is a bad line of its own; parts that are not are taken."""
+    lines = [{"text": "x" * 3000, "family": family, "id": family} for family in ("profile", "memory")]
+    text = "\n".join(json.dumps(line) for line in lines)
+
+    found = read(text, text_bytes={"profile": 2500}, split=split)
+
+    bad = [entry for entry in found if isinstance(entry, BadLine)]
+    assert split == (not bad)
+    assert all("text has 3000 bytes; at most 2500 UTF-8 bytes are allowed" in str(each) for each in bad)
+    assert {"memory"} == {entry.family for entry in found if isinstance(entry, Item)} - (
+        {"profile"} if split else set()
+    )
+
+
 def test_short_keys() -> None:
     """The short keys stand for fields, a thread gets positions in file order, unknown keys go to meta."""
     lines = [

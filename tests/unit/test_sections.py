@@ -22,7 +22,6 @@ class _Families:
         yield FamilySpec(name="ticket", factory=_STORED, title="Tickets\u2028", section_range=(2, 12))
         yield FamilySpec(name="alone", factory=_STORED, section_range=None)
         yield FamilySpec(name="plain-notes", factory=_STORED)
-        yield FamilySpec(name="hidden", factory=_STORED, searchable=False)
 
 
 @pytest.fixture
@@ -179,7 +178,7 @@ def test_entries(sections: list[tuple[str, int]], max_items: int | None, most: i
         ({"sections": _asked(("memory", 0))}, "sections", "asks for 0 entries of memory; it must be a whole number"),
         ({"sections": _asked(("memory", True))}, "sections", "asks for True entries"),  # type: ignore[arg-type]  # what the check is for
         ({"sections": _asked(("alone", 1))}, "sections", "names alone, a family without sections"),
-        ({"sections": _asked(("hidden", 1))}, "sections", "family 'hidden' is not searched by query"),
+        ({"sections": _asked(("profile", 9))}, "sections", "asks for 9 entries of profile; it allows 1 to 8"),
         ({"sections": _asked(("nowhere", 1))}, "sections", "No family 'nowhere' is installed; installed families: mem"),
         ({"sections": _asked(("memory", 1), ("memory", 2))}, "sections", "names the family 'memory' twice"),
         ({"sections": [{"family": "memory"}]}, "sections", "each section has family and limit, and nothing else"),
