@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-__all__ = ["emit", "emit_json", "heading", "note", "notes", "pieces", "plain", "table", "text"]
+__all__ = ["emit", "emit_json", "heading", "json_note", "note", "notes", "pieces", "plain", "table", "text"]
 
 _FREE_TEXT = ("abstract", "parts", "value", "from")
 """Columns that are folded or cut on a narrow terminal."""
@@ -49,6 +49,11 @@ def emit(line: str = "") -> None:
 def emit_json(value: Any) -> None:
     """Print *value* as JSON on standard output."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+
+def json_note(value: Any) -> None:
+    """Print *value* as one line of JSON on standard error; on a terminal with nothing that could steer it."""
+    click.echo(json.dumps(value, ensure_ascii=sys.stderr.isatty()), err=True)
 
 
 def text(value: str) -> None:

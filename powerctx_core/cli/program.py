@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("demo:demo", "Show it on the packaged sample: ingest, three questions, why these answers."),
     "ingest": ("ingest:ingest", "Store Markdown, plain text and JSON lines."),
     "prepare": ("recall:prepare", "Print context for a question, ready to give to a model."),
+    "explain": ("explain:explain", "Show why exactly these: rounds, pools, verdicts, what was left out."),
     "find": ("recall:find", "List related items, best first."),
     "read": ("items:read", "Print the text of one item."),
     "forget": ("items:forget", "Take items out of retrieval, or delete them for good."),

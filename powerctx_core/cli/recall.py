@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.options import (
-    Invocation,
-    common,
-    examples,
-    listed,
-    query_text,
-    recall_options,
-    section_list,
+from powerctx_core.cli.asking import (
+    check_names,
+    check_prepare,
+    deadline_options,
+    given_only,
+    prepare_options,
+    prepare_request,
 )
+from powerctx_core.cli.options import Invocation, common, examples, listed, query_text, recall_options
 from powerctx_core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -30,18 +30,6 @@ __all__ = ["advice", "find", "prepare"]
 
 SCOPES_SHOWN = 5
 
-_deadline = click.option(
-    "--deadline-ms",
-    metavar="N",
-    type=int,
-    help="1..600000 ms, then go on with what has arrived; the setting recall.deadline_ms when absent.",
-)
-_on_family_error = click.option(
-    "--on-family-error",
-    metavar="WHAT",
-    help="fail, or degrade: go on without a family that fails; the setting recall.on_family_error when absent.",
-)
-
 
 @click.command(
     epilog=examples(
@@ -52,33 +40,9 @@ _on_family_error = click.option(
     )
 )
 @click.argument("query")
-@click.option("--max-bytes", metavar="N", type=int, help="512..32768 UTF-8 bytes; 8000 when no size is given.")
-@click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens, estimated.")
-@click.option("--max-chars", metavar="N", type=int, help="128..32768 characters.")
-@click.option("--max-items", metavar="N", type=int, help="1..64 entries; 8, or those of --sections, when absent.")
-@click.option("--renderer", metavar="NAME", help="An installed text form; `prepared`, or `sections` with --sections.")
-@click.option(
-    "--sections",
-    metavar="A=N,B=M",
-    help="Instead of --families: the parts of the text in their order, each a family with the most entries of it; "
-    "`default` for the setting assembly.sections, `none` for nothing at all.",
-)
-@click.option("--show", metavar="A,B", help="What to show of each entry: confidence, recall_rank (with --sections).")
-@click.option(
-    "--delivery",
-    metavar="WHAT",
-    help="inject (when absent): everything in the text; split: what is stable, and with --json the rest as a tool.",
-)
-@click.option("--inject-max-tokens", metavar="N", type=int, help="64..32000 tokens of the text, with --delivery split.")
-@click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value (settings trim.*).")
-@click.option(
-    "--gate",
-    metavar="ID|FILE",
-    help="off, id or alias of a gate policy such as v2, or a TOML file of one (a path, or NAME.toml): judge what was "
-    "found, and admit more if thin; the setting recall.gate when absent.",
-)
-@_deadline
-@_on_family_error
+@click.option("--receipt", "include_receipt", is_flag=True, help="Say on standard error what it was made of and why.")
+@click.option("--receipt-version", metavar="N", type=int, help="1 (when absent), or 2, which can say everything.")
+@prepare_options
 @recall_options
 @common
 @click.pass_obj
@@ -86,36 +50,29 @@ def prepare(
     invocation: Invocation,
     /,
     *,
-    query: str,
-    scope: str,
-    families: str | None,
-    sections: str | None,
-    show: str | None,
-    gate: str | None,
-    **more: Any,
+    include_receipt: bool,
+    receipt_version: int | None,
+    **asked: Any,
 ) -> None:
     """Print context for QUERY on standard output, and one line about it on standard error.
 
     `-` reads the query from standard input. Every given budget holds. When there is nothing to deliver, standard output
     stays empty, the line says why and what to do, and the exit code is 0. With --json standard output is exactly the
-    response.
+    response. A receipt is about the text and no part of it: it comes on standard error, as one line of JSON, or in
+    the response. `powerctx explain` shows more.
     """
     from powerctx_core import wire
-    from powerctx_core.requests import PrepareRequest
 
-    named = {"families": listed(families), "sections": section_list(sections), "show": listed(show)}
-    given = _given(**named, gate=invocation.gate(gate), **more)
-    request = PrepareRequest(query=query_text(query), scope_id=scope, **given)
+    request = prepare_request(invocation, include_receipt=include_receipt, receipt_version=receipt_version, **asked)
     with invocation.open() as ctx:
-        _check_names(ctx, "--renderer", "powerctx_renderers", [request.renderer])
-        # One question a process: the model's load must not count against the time that a turn has.
-        ctx.embedding.warm()
-        _check_names(ctx, "--families", "powerctx_families", request.families or ())
+        check_prepare(ctx, request)
         prepared = ctx.prepare(request)
         if invocation.json:
             output.emit_json(wire.to_json(prepared))
             output.notes(_missing(prepared.diagnostics))
             return
+        if prepared.receipt is not None:
+            output.json_note(wire.to_json(prepared.receipt))
         tools = prepared.tools.items if prepared.tools is not None else ()
         if prepared.content is None and not tools:
             if request.sections == ():
@@ -150,8 +107,7 @@ def prepare(
 @click.option("--until", metavar="TIME", help="Only items before this time.")
 @click.option("--search-type", metavar="TYPE", help="auto (when absent), fts, vector or hybrid.")
 @click.option("--time-field", metavar="FIELD", help="created, updated (when absent) or event: what the times mean.")
-@_deadline
-@_on_family_error
+@deadline_options
 @recall_options
 @common
 @click.pass_obj
@@ -174,7 +130,7 @@ def find(
     from powerctx_core import wire
     from powerctx_core.requests import FindRequest
 
-    given = _given(
+    given = given_only(
         families=listed(families),
         since=None if since is None else _time("since", since),
         until=None if until is None else _time("until", until),
@@ -182,7 +138,7 @@ def find(
     )
     request = FindRequest(query=query_text(query), scope_id=scope, **given)
     with invocation.open() as ctx:
-        _check_names(ctx, "--families", "powerctx_families", request.families or ())
+        check_names(ctx, "--families", "powerctx_families", request.families or ())
         if request.search_type != "fts":
             ctx.embedding.warm()
         found = ctx.find(request)
@@ -254,12 +210,6 @@ def advice(
     return f"empty ({outcome}): {why}."
 
 
-def _check_names(ctx: Context, option: str, hook: str, names: Iterable[str]) -> None:
-    """Raise InvalidRequest for a name that no installed part has: on the command line that is bad usage."""
-    for name in names:
-        ctx.host.spec(hook, name, field=option)
-
-
 def _row(rank: int, hit: Hit) -> tuple[object, ...]:
     shown = hit.candidate.abstract or hit.candidate.title
     return rank, f"{hit.score:.3f}", f"{hit.match:.2f}", hit.address.uri, shown
@@ -300,11 +250,6 @@ def _named(ctx: Context, families: Sequence[str]) -> str:
 def _spec(ctx: Context, family: str) -> FamilySpec:
     spec: FamilySpec = ctx.host.spec("powerctx_families", family)
     return spec
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    """Return the values that were given, so that the others keep the request's own defaults."""
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _time(name: str, value: str) -> datetime:

@@ -1,0 +1,214 @@
+"""``powerctx explain``: why exactly these, on a terminal, as a page, or as JSON."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from powerctx_core.cli import output
+from powerctx_core.cli.asking import check_prepare, prepare_options, prepare_request
+from powerctx_core.cli.options import Invocation, common, examples, recall_options
+from powerctx_core.cli.recall import advice
+
+if TYPE_CHECKING:
+    from powerctx_core.explanation import ExplainedCandidate, ExplainedRound, Explanation
+
+__all__ = ["explain"]
+
+_SHOWN = 10
+_WORDS = 6
+_BAR = 28
+
+
+@click.command(
+    epilog=examples(
+        'powerctx explain "Why did we choose SQLite?" --scope project:demo',
+        'powerctx explain "What broke last week?" --scope project:demo --gate v2 --html why.html',
+    )
+)
+@click.argument("query")
+@click.option("--html", "page", metavar="FILE", help="Draw it as one HTML page that needs nothing else.")
+@click.option("--all", "every", is_flag=True, help=f"List all that was left out, not {_SHOWN} of each reason.")
+@prepare_options
+@recall_options
+@common
+@click.pass_obj
+def explain(invocation: Invocation, /, *, page: str | None, every: bool, **asked: Any) -> None:
+    """Show how the context for QUERY comes about: what was found, let in, left out and why.
+
+    It asks once, as `prepare` with the same options, and explains that one answer. The page and --json hold the query
+    and the text that is delivered.
+    """
+    from powerctx_core import wire
+
+    request = prepare_request(invocation, **asked)
+    with invocation.open() as ctx:
+        check_prepare(ctx, request)
+        explanation = ctx.explain(request)
+        response = explanation.response
+        if not response.selected and request.sections != ():
+            output.note(advice(ctx, response.diagnostics, request.scope_id, request.references))
+    if page is not None:
+        from powerctx_core.page import page as drawn
+
+        Path(page).write_text(drawn(explanation), encoding="utf-8")
+        output.note(f"{page} is written; open it in a browser. It holds the query and the delivered text.")
+        return
+    if invocation.json:
+        output.emit_json(wire.to_json(explanation))
+        return
+    _show(explanation, _SHOWN if not every else len(explanation.candidates))
+
+
+def _show(explanation: Explanation, most: int) -> None:
+    output.heading(" ".join(explanation.request.query.split()))
+    output.emit(output.plain(_summary(explanation)))
+    for each in explanation.rounds:
+        _round(explanation, each)
+    _budgets(explanation)
+    _delivered(explanation)
+    _left_out(explanation, most)
+    _values(explanation)
+    _ran(explanation)
+
+
+def _summary(explanation: Explanation) -> str:
+    diagnostics = explanation.response.diagnostics
+    parts = [
+        diagnostics.outcome,
+        f"{output.pieces(len(explanation.response.selected), 'item')} of {len(explanation.candidates)} retrieved",
+        f"recall policy {diagnostics.policy}",
+        "gate off" if explanation.effort is None else f"gate {explanation.effort.policy_id}",
+        *(f"late: {name}" for name in diagnostics.late),
+        *(f"failed: {family} ({reason})" for family, reason in diagnostics.failed),
+    ]
+    return " · ".join(parts)
+
+
+def _round(explanation: Explanation, each: ExplainedRound) -> None:
+    from powerctx_core.page.words import VERDICTS, floor_in_words
+
+    output.emit()
+    title = f"Round {each.number}" + (f" ({each.action})" if each.action else "")
+    if each.outcome != "completed":
+        output.heading(f"{title}: dropped, nothing of it was used")
+        return
+    output.heading(title if each.floor is None else f"{title}, let in: {floor_in_words(each.floor)}")
+    rows = [
+        (pool.family, pool.scope_id, pool.retrieved, pool.admitted, pool.retrieved - pool.admitted)
+        for pool in each.pools
+    ]
+    output.table(("family", "scope", "retrieved>", "admitted>", "rejected>"), rows)
+    if each.reason is not None:
+        output.emit(f"Verdict: {each.reason}, {VERDICTS.get(each.reason, '')}.")
+        _signals(explanation, each)
+
+
+def _signals(explanation: Explanation, each: ExplainedRound) -> None:
+    from powerctx_core.page.words import COSINES, SIGNALS
+
+    if each.signals is None:
+        return
+    thresholds, rows = dict(explanation.thresholds), []
+    for name, words, threshold in SIGNALS:
+        value = getattr(each.signals, name)
+        least = None if threshold is None else thresholds.get(threshold)
+        known = name not in COSINES or each.signals.top_relevance > 0.0
+        judged = "" if least is None or not known else "below" if value < least else "reached"
+        rows.append((words, f"{value:g}" if known else "-", "" if least is None else f"{least:g}", judged))
+    output.table(("signal", "value>", "threshold>", ""), rows)
+
+
+def _budgets(explanation: Explanation) -> None:
+    receipt = explanation.receipt
+    if receipt is None:
+        return
+    output.emit()
+    rows = []
+    for budget in receipt.budgets:
+        share = budget.used / budget.requested
+        filled = round(_BAR * share)
+        rows.append((budget.unit, "#" * filled + "." * (_BAR - filled), budget.used, budget.requested, f"{share:.0%}"))
+    output.table(("budget", "", "used>", "of>", "share>"), rows)
+
+
+def _delivered(explanation: Explanation) -> None:
+    from powerctx_core.explanation import DELIVERED
+
+    order = {address: place for place, address in enumerate(explanation.response.selected, 1)}
+    found = [each for each in explanation.candidates if each.fate in DELIVERED]
+    if not found:
+        return
+    found.sort(key=lambda each: order[each.address])
+    output.emit()
+    rows = [(order[each.address], *_row(each), each.rendered_bytes, each.fate) for each in found]
+    output.table(("place>", *_COLUMNS, "bytes>", ""), rows, title="Delivered:")
+
+
+_COLUMNS = ("uri", "found by", "score>", "match>", "words")
+
+
+def _row(each: ExplainedCandidate) -> tuple[object, ...]:
+    words = " ".join(each.matched_units[:_WORDS]) + (" …" if len(each.matched_units) > _WORDS else "")
+    score = "" if each.score is None else f"{each.score:.3f}"
+    match = "" if each.match is None else f"{each.match:.2f}"
+    return each.address.uri, ",".join(each.channels), score, match, words
+
+
+def _left_out(explanation: Explanation, most: int) -> None:
+    from powerctx_core.explanation import DELIVERED
+    from powerctx_core.page.words import FATES
+
+    groups: dict[str, list[ExplainedCandidate]] = defaultdict(list)
+    for each in explanation.candidates:
+        if each.fate not in DELIVERED:
+            groups[each.fate].append(each)
+    for fate, found in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
+        output.emit()
+        title = f"Left out, {len(found)}: {FATES.get(fate, fate)} ({fate}):"
+        output.table(_COLUMNS, [_row(each) for each in found[:most]], title=title)
+        if len(found) > most:
+            output.emit(f"and {len(found) - most} more (--all lists them)")
+    receipt = explanation.receipt
+    if receipt is not None:
+        gone = [receipt.families[each.family] for each in receipt.omitted if each.reason == "not_retrieved"]
+        if gone:
+            output.emit(f"No candidate came from: {', '.join(gone)}.")
+
+
+def _values(explanation: Explanation) -> None:
+    trimming = explanation.response.diagnostics.trimming
+    if trimming is None:
+        return
+    names = [name for name, _ in trimming.weights]
+    rows = [
+        (
+            value.address.uri,
+            f"{value.total:.2f}",
+            *(f"{getattr(value, name):.2f}" for name in names),
+            "" if value.redundant_with is None else value.redundant_with.uri,
+        )
+        for value in trimming.values
+    ]
+    heads = [f"{name} x{weight:g}>" for name, weight in trimming.weights]
+    output.emit()
+    output.table(("uri", "value>", *heads, "near repetition of"), rows, title="Value of each candidate:")
+
+
+def _ran(explanation: Explanation) -> None:
+    receipt = explanation.receipt
+    if receipt is None:
+        return
+    ran = [
+        f"{receipt.families[each.family]} {each.mode} {each.outcome}"
+        + ("" if each.fallback_reason == "none" else f" ({each.fallback_reason})")
+        + ("" if each.count == 1 else f" ×{each.count}")
+        for each in receipt.searches
+    ]
+    took = [f"{each.stage} {each.duration_ms:.2f} ms" for each in receipt.stages]
+    output.emit()
+    output.emit(output.plain(f"Searches: {', '.join(ran) or 'none'}."))
+    output.emit(f"Time by stage: {', '.join(took) or 'none'}.")

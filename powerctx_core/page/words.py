@@ -1,0 +1,91 @@
+"""What fates, verdicts and signals are called where people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from powerctx_core.types import AdmissionFloor
+
+__all__ = ["COSINES", "EMPTY", "FATES", "SIGNALS", "VERDICTS", "floor_in_words", "percent"]
+
+FATES: Final[Mapping[str, str]] = {
+    "delivered": "delivered whole",
+    "cut": "delivered, cut to fit",
+    "listed": "listed, to be read on demand",
+    "duplicate": "the same evidence again",
+    "blank": "nothing to show",
+    "family_limit": "its family or section has as many entries as it may",
+    "entry_limit": "the pack has as many entries as it may",
+    "below_min_bytes": "no room for it whole, and too short to be cut",
+    "no_fitting_truncation": "no room, not even for its shortest cut",
+    "token_budget": "no room in the budget of tokens",
+    "char_budget": "no room in the budget of characters",
+    "rerank_not_selected": "the reranker did not choose it",
+    "not_retrieved": "nothing of this family was found, or nothing good enough",
+    "below_threshold": "too weak: below the floor of every round",
+    "ceiling": "beyond the candidates that its family may bring",
+    "cooled": "delivered in an earlier turn, and cooling",
+    "excluded": "excluded by the request",
+    "toolized": "no room in the list of what can be read",
+    "late": "not ready in time",
+}
+"""Fate of a candidate, or reason of an omission -> words."""
+
+VERDICTS: Final[Mapping[str, str]] = {
+    "no-content": "nothing is stored in these scopes",
+    "budget-floor": "the budget is full: more could not be delivered",
+    "rerank-enabled": "a reranker decided the order",
+    "thin-candidates": "too few candidates",
+    "thin-families": "a family that has something brought no candidate",
+    "weak-top-1": "even the best is far from the query, or does not stand out",
+    "weak-lexical": "the best holds too few words of the query",
+    "sufficient": "enough was found",
+    "at-max-rounds": "all rounds have run, and it is still thin",
+    "expansion-failed": "a further round failed; the one before it stands",
+}
+"""Reason of a verdict -> words."""
+
+SIGNALS: Final[tuple[tuple[str, str, str | None], ...]] = (
+    ("candidate_count", "candidates", "min_candidates"),
+    ("family_count", "families with a candidate", None),
+    ("distinct_sources", "distinct sources", None),
+    ("top_relevance", "best cosine", "min_top_score"),
+    ("mean_relevance", "mean cosine", None),
+    ("top_gap", "how far the best stands out", "min_top_gap"),
+    ("lexical_overlap", "words of the query in the best candidate", "min_lexical_overlap"),
+)
+"""Name of a signal, its words, and the threshold that it is compared with."""
+
+COSINES: Final = frozenset({"top_relevance", "mean_relevance", "top_gap"})
+"""Signals that say nothing without vectors."""
+
+EMPTY: Final[Mapping[str, str]] = {
+    "no_content": "Nothing is stored in these scopes and families.",
+    "no_match": "Nothing shares a word or a meaning with the query.",
+    "below_threshold": "Something matched, too weakly to be let in.",
+    "budget": "Nothing fits the budget.",
+    "deadline": "No answer came in time.",
+    "source_error": "A family failed.",
+    "frame": "What the renderer always writes exceeds the budget.",
+    "no_section": "No section was asked for.",
+}
+"""Why nothing was delivered -> a sentence."""
+
+
+def percent(share: float) -> str:
+    """Return a share as a whole percentage."""
+    return f"{share * 100:.0f} %"
+
+
+def floor_in_words(floor: AdmissionFloor) -> str:
+    """Return what a member had to reach."""
+    if floor.idf_mass is not None:
+        words = f"{percent(floor.idf_mass)} of the weight of the query's words"
+        words = words if floor.idf_mass > 0.0 else "any word of the query"
+        meaning = "any vector" if floor.relevance is None else f"a relevance above {floor.relevance:g}"
+        return f"{words}, or {meaning}"
+    least = "1 word of the query" if floor.matched <= 1 else f"{floor.matched} words of the query"
+    if floor.coverage > 0.0:
+        least += f" and {percent(floor.coverage)} of them"
+    return least if floor.cosine is None else f"{least}, or a cosine of {floor.cosine:g}"

@@ -1,0 +1,125 @@
+"""``powerctx explain`` and ``powerctx prepare --receipt``, in process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from powerctx_core.cli.program import program
+
+STORE = "sqlite:///t.db"
+LINES = ["alpha beta gamma", "alpha beta " + "long " * 300, "alpha beta", "gamma", "unrelated"]
+
+
+@pytest.fixture(autouse=True)
+def _stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in an empty folder with a few items, and no settings of the user."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    for name in ("POWERCTX_STORE", "POWERCTX_PLUGINS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"id": f"m{n}", "text": text}) for n, text in enumerate(LINES)]
+    assert run("ingest", "-", "--scope", "s", stdin="\n".join(lines)).exit_code == 0
+
+
+def run(command: str, *arguments: str, stdin: str | None = None) -> Result:
+    """Run a command on the store."""
+    return CliRunner().invoke(program, [command, *arguments, "--store", STORE], input=stdin, prog_name="powerctx")
+
+
+def test_the_terminal_says_why() -> None:
+    """Rounds with pools and verdicts, signals against thresholds, budgets, what was delivered, and what was not."""
+    shown = run("explain", "alpha beta gamma delta", "--scope", "s", "--gate", "v2", "--max-bytes", "512", "--trim",
+                "value")  # fmt: skip
+
+    assert shown.exit_code == 0, shown.output
+    for part in (
+        "Round 0, let in: 2 words of the query and 25 % of them, or a cosine of 0.3",
+        "retrieved  admitted  rejected",
+        "Verdict: ",
+        "words of the query in the best candidate",
+        "Delivered:",
+        "powerctx://s/memory/m0@1",
+        "too weak: below the floor of every round (below_threshold)",
+        "powerctx://s/memory/m3@1",
+        "No candidate came from: experience, topic-memory.",
+        "Value of each candidate:",
+        "relevance x1",
+        "Searches: experience fts completed",
+        "bytes",
+    ):
+        assert part in shown.stdout, part
+    assert shown.stderr == ""
+
+
+def test_what_is_cut_is_said() -> None:
+    """An entry that was cut, and one that had no room, are told apart."""
+    shown = run("explain", "alpha beta", "--scope", "s", "--max-bytes", "700").stdout
+
+    assert "  cut\n" in shown
+    assert run("explain", "alpha beta", "--scope", "s", "--max-items", "1").stdout.count("entry_limit") == 1
+
+
+def test_the_page(tmp_path: Path) -> None:
+    """It is written where it was asked for, and what it holds is said."""
+    shown = run("explain", "alpha beta", "--scope", "s", "--html", "why.html")
+
+    assert (shown.exit_code, shown.stdout) == (0, "")
+    assert "It holds the query and the delivered text." in shown.stderr
+    assert (tmp_path / "why.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_a_place_that_is_not_there() -> None:
+    """One line, no traceback."""
+    shown = run("explain", "alpha", "--scope", "s", "--html", "no/such/folder/why.html")
+
+    assert shown.exit_code == 1
+    assert shown.stderr.startswith("error: ")
+    assert shown.stderr.count("\n") == 1
+
+
+def test_json_is_one_value() -> None:
+    """Everything that is known, with nothing on standard error."""
+    shown = run("explain", "alpha beta", "--scope", "s", "--gate", "v2", "--json")
+    form = json.loads(shown.stdout)
+
+    assert shown.stderr == ""
+    assert list(form["response"]) == ["schema", "status", "content", "content_bytes"]
+    assert form["receipt"]["schema"] == "powercontext.prepared-context-receipt.v2"
+    assert {each["fate"] for each in form["candidates"]} >= {"delivered"}
+    assert form["rounds"][0]["reason"]
+
+
+def test_nothing_found_says_what_to_do() -> None:
+    """The line of prepare is there, too."""
+    shown = run("explain", "zebra", "--scope", "s")
+
+    assert shown.exit_code == 0
+    assert shown.stderr.startswith("empty (no_match): ")
+    assert "Round 0" in shown.stdout
+
+
+def test_a_receipt_is_no_part_of_the_text() -> None:
+    """It comes on standard error as one line of JSON; standard output is the text that it is of, to the byte."""
+    plain, told = (run("prepare", "alpha beta", "--scope", "s", *more) for more in ((), ("--receipt",)))
+    line = next(line for line in told.stderr.splitlines() if line.startswith("{"))
+    receipt = json.loads(line)
+
+    assert told.stdout == plain.stdout
+    assert receipt["content_digest"] == "sha256:" + hashlib.sha256(told.stdout.encode()).hexdigest()
+    assert "alpha" not in line
+
+
+def test_a_receipt_in_the_response() -> None:
+    """With --json it is the fifth key, of the version that was asked for."""
+    shown = run("prepare", "alpha", "--scope", "s", "--json", "--receipt", "--receipt-version", "2")
+
+    assert list(json.loads(shown.stdout)) == ["schema", "status", "content", "content_bytes", "receipt"]
+    assert json.loads(shown.stdout)["receipt"]["families"] == ["experience", "memory", "topic-memory"]
+    wrong = run("prepare", "alpha", "--scope", "s", "--receipt", "--receipt-version", "7")
+    assert (wrong.exit_code, "from 1 to 2" in wrong.stderr) == (2, True)
