@@ -57,7 +57,7 @@ class Assembly:
 
     Attributes:
         uses: how often what may come was used; asked only when packs are trimmed by value.
-        expected: what may come in all; else what comes first.
+        expected: returns what may come in all.
         deadline: the call's.
         stages: is told how long planning takes.
     """
@@ -67,7 +67,7 @@ class Assembly:
     request: PrepareRequest
     envelope: Envelope
     uses: Uses
-    expected: Sequence[Address]
+    expected: Callable[[], Collection[Address]]
     deadline: Deadline
     stages: Stages = attrs.field(factory=Stages)
 
@@ -101,7 +101,7 @@ class Assembly:
 
     @cached_property
     def _uses(self) -> Mapping[tuple[str, str, str], int] | None:
-        return self.uses(self.expected)
+        return self.uses(self.expected())
 
     @cached_property
     def _budget(self) -> Budget:

@@ -152,7 +152,7 @@ class Engine:
             request=request,
             envelope=envelope,
             uses=partial(self._uses, limits=limits),
-            expected=[hit.address for hit in recall.hits] if gate is None else recall.members,
+            expected=lambda: [hit.address for hit in recall.hits] if gate is None else recall.members,
             deadline=limits.call,
             stages=stages,
         )
@@ -161,10 +161,8 @@ class Engine:
         else:
             expanded = self._expansion(gate, envelope, recall, assembly, limits).run()
             pack = expanded.probed
-        answer = prepared(pack.plan, recall, request, trimming=pack.trimming, late=pack.late)
-        if gate is not None and expanded is not None:
-            counts, effort = expanded.counts or answer.diagnostics.counts, expanded.effort(gate, pack.plan)
-            answer = attrs.evolve(answer, diagnostics=attrs.evolve(answer.diagnostics, counts=counts, effort=effort))
+        effort = None if gate is None or expanded is None else expanded.effort(gate, pack.plan)
+        answer = prepared(pack.plan, recall, request, trimming=pack.trimming, late=pack.late, effort=effort)
         by_vector = self._by_vector(envelope.specs)
         return known(answer=answer, recall=recall, by_vector=by_vector, pack=pack, expanded=expanded)
 
@@ -179,6 +177,7 @@ class Engine:
             probe=assembly,
             deadline=limits.retrieval,
             fetched=recall.fetched,
+            first=recall.hits,
             stages=assembly.stages,
         )
 

@@ -6,13 +6,18 @@ scripts and distinct Han characters; n-grams serve ranking only.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from math import ceil
+from operator import itemgetter
+from types import MappingProxyType
 
+from powerctx_core.ports import AdmissionRule
 from powerctx_core.recall.ranking import Scorer
 from powerctx_core.records import NoSettings
 from powerctx_core.types import QUERY_TERMS, Admission, AdmissionCounts, AdmissionFloor, Key, Pool, QueryTerms
 
-__all__ = ["FloorAdmission", "required_units"]
+__all__ = ["FloorAdmission", "admitting", "required_units"]
 
 _FEW_UNITS = 2
 
@@ -36,67 +41,98 @@ class FloorAdmission:
         A lexical member must reach the lexical side of the floor; a vector member the vector side.  A neighbour is
         admitted with a member that brought it.  Pure; linear in the pool.
         """
-        shares: dict[Key, float] = {}
-        lexical = self._lexical(pool, query, floor, shares)
-        vector = self._vector(pool, floor)
-        admitted = {key for key, _ in lexical} | {key for key, _ in vector}
+        return _Measured(pool, query).admit(floor)
+
+
+def admitting(rule: AdmissionRule, pool: Pool, query: QueryTerms) -> Callable[[AdmissionFloor], Admission]:
+    """Return what *rule* admits of a pool at any floor; core's own measures the pool once for all of them."""
+    if type(rule) is FloorAdmission:
+        return _Measured(pool, query).admit
+    return partial(rule.admit, pool, query)
+
+
+class _Measured:
+    """A pool whose members are scored and in order, so that a floor only sorts out."""
+
+    def __init__(self, pool: Pool, query: QueryTerms) -> None:
+        self._pool = pool
+        self._query = query
+        self._scorer = Scorer(pool.statistics)
+        self._retrieved = len(set().union(*pool.channels.values())) if pool.channels else 0
+
+    def admit(self, floor: AdmissionFloor) -> Admission:
+        """Return what *floor* lets in."""
+        pool = self._pool
+        lexical = self._lexical(floor)
+        vector = self._vector(floor)
+        admitted = {key for key, _ in lexical}
+        admitted.update(key for key, _ in vector)
         neighbour = [
             (key, 0.0)
             for key in pool.channels.get("neighbour", ())
             if any(source in admitted for source in pool.neighbours.get(key, ()))
         ]
+        admitted.update(key for key, _ in neighbour)
         ranked = {
             name: tuple(members)
             for name, members in (("fts", lexical), ("vector", vector), ("neighbour", neighbour))
             if name in pool.channels
         }
-        retrieved: set[Key] = set().union(*pool.channels.values()) if pool.channels else set()
         counts = AdmissionCounts(
-            family=pool.family,
-            scope_id=pool.scope_id,
-            retrieved=len(retrieved),
-            admitted=len(admitted | {key for key, _ in neighbour}),
+            family=pool.family, scope_id=pool.scope_id, retrieved=self._retrieved, admitted=len(admitted)
         )
-        return Admission(ranked=ranked, counts=counts, shares=shares)
+        return Admission(ranked=ranked, counts=counts, shares=self._shares)
 
-    @staticmethod
-    def _lexical(
-        pool: Pool, query: QueryTerms, floor: AdmissionFloor, shares: dict[Key, float]
-    ) -> list[tuple[Key, float]]:
-        members = pool.channels.get("fts", ())
-        if not members:
-            return []
-        scorer = Scorer(pool.statistics)
-        least_mass = None if floor.idf_mass is None else floor.idf_mass * scorer.mass
-        units = query.units or frozenset(query.terms)
-        least_units = required_units(min(len(units), QUERY_TERMS), floor)
-        admitted: list[tuple[float, str, Key]] = []
-        for key in members:
-            candidate = pool.candidates[key]
-            score, held = scorer.score(candidate.matched, candidate.length)
-            if scorer.mass:
-                shares[key] = held / scorer.mass
-            if least_mass is not None:
-                if held < least_mass or held <= 0.0:
-                    continue
-            elif len(units & candidate.matched.keys()) < least_units:
-                continue
-            admitted.append((-score, candidate.address.artifact_id, key))
-        admitted.sort()
-        return [(key, -score) for score, _, key in admitted]
+    @cached_property
+    def _scored(self) -> list[tuple[float, str, Key, float]]:
+        """The lexical members, best first: score below 0, artifact id, key, idf mass held."""
+        score, candidates = self._scorer.score, self._pool.candidates
+        members = []
+        for key in self._pool.channels.get("fts", ()):
+            candidate = candidates[key]
+            found, held = score(candidate.matched, candidate.length)
+            members.append((-found, candidate.address.artifact_id, key, held))
+        members.sort()
+        return members
 
-    @staticmethod
-    def _vector(pool: Pool, floor: AdmissionFloor) -> list[tuple[Key, float]]:
-        admitted: list[tuple[float, str, Key]] = []
-        for key in pool.channels.get("vector", ()):
-            candidate = pool.candidates[key]
+    @cached_property
+    def _shares(self) -> Mapping[Key, float]:
+        mass = self._scorer.mass
+        return MappingProxyType({key: held / mass for _, _, key, held in self._scored} if mass else {})
+
+    @cached_property
+    def _units(self) -> Mapping[Key, int]:
+        """How many of the query's units each lexical member holds."""
+        units, candidates = self._query.units or frozenset(self._query.terms), self._pool.candidates
+        return {key: len(units & candidates[key].matched.keys()) for _, _, key, _ in self._scored}
+
+    def _lexical(self, floor: AdmissionFloor) -> list[tuple[Key, float]]:
+        if floor.idf_mass is not None:
+            least = floor.idf_mass * self._scorer.mass
+            return [(key, -score) for score, _, key, held in self._scored if held >= least and held > 0.0]
+        units = self._units
+        required = required_units(min(len(self._query.units or self._query.terms), QUERY_TERMS), floor)
+        return [(key, -score) for score, _, key, _ in self._scored if units[key] >= required]
+
+    @cached_property
+    def _near(self) -> list[tuple[float, str, Key, float | None]]:
+        """The vector members, nearest first: cosine, artifact id, key, relevance."""
+        candidates, profile = self._pool.candidates, self._pool.profile
+        members = []
+        for key in self._pool.channels.get("vector", ()):
+            candidate = candidates[key]
             cosine = candidate.cosine
-            if cosine is None or (floor.cosine is not None and cosine < floor.cosine):
-                continue
+            if cosine is not None:
+                relevance = None if profile is None else profile.relevance(cosine)
+                members.append((-cosine, candidate.address.artifact_id, key, relevance))
+        members.sort(key=itemgetter(0, 1, 2))
+        return members
+
+    def _vector(self, floor: AdmissionFloor) -> list[tuple[Key, float]]:
+        least, above = floor.cosine, floor.relevance
+        return [
+            (key, -cosine)
+            for cosine, _, key, relevance in self._near
             # Above the model's noise, so that an unrelated query is answered with nothing.
-            relevance = None if pool.profile is None else pool.profile.relevance(cosine)
-            if floor.relevance is not None and relevance is not None and relevance <= floor.relevance:
-                continue
-            admitted.append((-cosine, candidate.address.artifact_id, key))
-        admitted.sort()
-        return [(key, -score) for score, _, key in admitted]
+            if (least is None or -cosine >= least) and (above is None or relevance is None or relevance > above)
+        ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
@@ -18,9 +19,9 @@ from powerctx_core.recall.checks import SNAPSHOT
 from powerctx_core.recall.fetch import Fetched
 from powerctx_core.recall.fusion import in_order
 from powerctx_core.recall.gate import Assessment, Evidence, GatePolicy, assess
-from powerctx_core.recall.group import Group
+from powerctx_core.recall.group import Group, Ranked
 from powerctx_core.recall.policy import RecallPolicy
-from powerctx_core.recall.rounds import Gathered, first_round, identity, joined, reselect
+from powerctx_core.recall.rounds import Gathered, first_round, joined, reselect
 from powerctx_core.recall.stages import Stages
 from powerctx_core.types import AdmissionCounts, AdmissionFloor, Deadline, Hit, RawCandidate, RecallEffort
 
@@ -145,6 +146,7 @@ class Expansion(Generic[_P]):
         probe: returns the pack of hits in the order of delivery.
         deadline: no round begins after it, and one that is running is dropped.
         fetched: what the families gave.
+        first: its hits in the order of delivery, as they are without a gate.
         stages: is told how long judging takes.
     """
 
@@ -155,6 +157,7 @@ class Expansion(Generic[_P]):
     probe: Callable[[Sequence[Hit]], _P]
     deadline: Deadline
     fetched: Fetched
+    first: Sequence[Hit]
     stages: Stages = attrs.field(factory=Stages)
 
     def run(self) -> Expanded[_P]:
@@ -168,7 +171,7 @@ class Expansion(Generic[_P]):
             family: first_round([group.hits for group in given], self.ceilings[family])
             for family, given in groups.items()
         }
-        probed = self.probe(self._selected(gathered))
+        probed = self.probe(self.first)
         if probed.plan is None:
             first = Judged(floor=self.policy.floor, groups=groups)
             return Expanded(probed=probed, assessment=None, reason="expansion-failed", partial=True, rounds=(first,))
@@ -219,9 +222,12 @@ class Expansion(Generic[_P]):
         return floors[: self.gate.max_rounds]
 
     @cached_property
-    def _lowest(self) -> Mapping[str, tuple[Group, ...]]:
+    def _lowest(self) -> Mapping[str, tuple[Ranked, ...]]:
         """What the last floor that is allowed admits; made once, and only when it is asked for."""
-        return self._at(self._floors[-1])
+        floor = self._floors[-1]
+        return {
+            family: tuple(group.admitted(floor) for group in groups) for family, groups in self.fetched.groups.items()
+        }
 
     def _at(self, floor: AdmissionFloor) -> Mapping[str, tuple[Group, ...]]:
         return {family: tuple(group.at(floor) for group in groups) for family, groups in self.fetched.groups.items()}
@@ -234,9 +240,8 @@ class Expansion(Generic[_P]):
 
     def _further(self, done: _Round[_P], number: int) -> _Round[_P]:
         """Return the round of that number, the one after *done*."""
-        last = number == len(self._floors)
         with self.stages("assess"):
-            groups = self._lowest if last else self._at(self._floors[number - 1])
+            groups = self._at(self._floors[number - 1])
         gathered = joined(done.gathered, {family: [group.hits for group in given] for family, given in groups.items()})
         probed = self.probe(self._selected(gathered))
         if probed.plan is None:
@@ -286,32 +291,30 @@ class Expansion(Generic[_P]):
         for family, groups in done.groups.items():
             for group, lower in zip(groups, self._lowest[family], strict=True):
                 admitted = {key for members in group.ranked.values() for key, _ in members}
-                for key in {key for members in lower.ranked.values() for key, _ in members} - admitted:
+                for key in {key for members in lower.values() for key, _ in members} - admitted:
                     yield group.candidates[key]
 
 
-def _recoverable(groups: Mapping[str, Sequence[Group]], lowest: Mapping[str, Sequence[Group]]) -> int:
+def _recoverable(groups: Mapping[str, Sequence[Group]], lowest: Mapping[str, Sequence[Ranked]]) -> int:
     """Return how many entries, a member in a channel, *groups* reject and *lowest* admits; neighbours do not count."""
     return sum(
         len({key for key, _ in members} - {key for key, _ in group.ranked.get(channel, ())})
         for family, given in groups.items()
         for group, lower in zip(given, lowest[family], strict=True)
-        for channel, members in lower.ranked.items()
+        for channel, members in lower.items()
         if channel != _NEIGHBOUR
     )
 
 
 def _evidence(gathered: Mapping[str, Sequence[Gathered]]) -> Iterator[Evidence]:
-    """Give what is judged of each candidate."""
+    """Give what is judged of each candidate, each identity once."""
+    numbers = count()
     for groups in gathered.values():
         for group in groups:
             for hit in group.merged:
                 if hit.channels not in _UNJUDGED:
-                    address = hit.address
+                    candidate = hit.candidate
+                    address = candidate.address
                     yield Evidence(
-                        address.family,
-                        address.scope_id,
-                        identity(hit),
-                        hit.relevance,
-                        frozenset(hit.candidate.matched),
+                        address.family, address.scope_id, next(numbers), hit.relevance, candidate.matched.keys()
                     )

@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.ranking import Scorer, idf
-from powerctx_core.types import QUERY_TERMS, Admission, Hit, Key, Pool, QueryTerms, RawCandidate
+from powerctx_core.types import QUERY_TERMS, Address, Admission, Hit, Key, Pool, QueryTerms, RawCandidate
 
 __all__ = ["deal", "fuse", "in_order", "interleave", "merge"]
 
@@ -22,8 +22,9 @@ def fuse(
     *,
     weights: Mapping[str, float] | None = None,
     query: QueryTerms | None = None,
+    limit: int | None = None,
 ) -> list[Hit]:
-    """Return the admitted members of one pool, best first, ties by address.
+    """Return the admitted members of one pool, best first, ties by address; at most *limit* of them.
 
     ``rrf``: each channel adds ``weight / (60 + rank)``, weights normalised to mean 1, and the score is the sum over its
     greatest possible value.  ``score``: each channel adds its weighted share of its own range over the pool, and the
@@ -45,24 +46,27 @@ def fuse(
         scores = _with_neighbours(scores, admission.ranked["neighbour"], pool, policy.neighbour_weight)
     scorer = Scorer(pool.statistics)
     known = _known(query, scorer, pool)
-    hits = [
+    candidates = pool.candidates
+    best = sorted(scores, key=lambda key: _place_of(scores[key], candidates[key].address))
+    return [
         Hit(
-            candidate=(candidate := pool.candidates[key]),
-            score=score,
+            candidate=(candidate := candidates[key]),
+            score=scores[key],
             match=_match(candidate, admission.shares.get(key), scorer, pool, known),
             channels=tuple(found_by.get(key, ())),
             relevance=candidate.cosine,
         )
-        for key, score in scores.items()
+        for key in best[:limit]
     ]
-    hits.sort(key=_order)
-    return hits
 
 
 def _order(hit: Hit) -> tuple[float, str, str, str, int]:
     """Sort key of a hit: the best score first, then its address."""
-    address = hit.candidate.address
-    return (-hit.score, address.scope_id, address.family, address.artifact_id, address.revision)
+    return _place_of(hit.score, hit.candidate.address)
+
+
+def _place_of(score: float, address: Address) -> tuple[float, str, str, str, int]:
+    return (-score, address.scope_id, address.family, address.artifact_id, address.revision)
 
 
 def _known(query: QueryTerms | None, scorer: Scorer, pool: Pool) -> float:
@@ -133,8 +137,10 @@ def deal(groups: Sequence[Sequence[Hit]], ceiling: int, kept: Sequence[int] = ()
 
     A group has its number of *kept* places beforehand, as far as it fills them; the others are dealt.
     """
+    if sum(map(len, groups)) <= ceiling:
+        return [list(group) for group in groups]
     counts = [min(len(group), places) for group, places in zip(groups, kept or [0] * len(groups), strict=True)]
-    left = min(ceiling, sum(map(len, groups))) - sum(counts)
+    left = ceiling - sum(counts)
     while left > 0:
         for number, group in enumerate(groups):
             if left > 0 and counts[number] < len(group):

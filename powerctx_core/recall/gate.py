@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final
@@ -166,7 +166,7 @@ class Evidence:
     scope_id: str
     source: object
     relevance: float | None
-    terms: frozenset[str]
+    terms: AbstractSet[str]
 
 
 @attrs.frozen(kw_only=True)
@@ -214,7 +214,7 @@ def _measured(
     scores = _Scores.of(candidates)
     cosines = [cosine for group in scores.by_family.values() for cosine in group]
     gap = scores.gap(policy.gap_floor)
-    held = max((len(terms & each.terms) for each in candidates), default=0)
+    held = max((len(each.terms & terms) for each in candidates), default=0)
     signals = Signals(
         candidate_count=len(candidates),
         family_count=len({each.family for each in candidates}),

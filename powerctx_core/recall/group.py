@@ -8,14 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from powerctx_core.ports import AdmissionRule, Family, RetrievalRequest
+from powerctx_core.recall.admission import admitting
 from powerctx_core.recall.checks import SNAPSHOT, check_admission, check_pool
 from powerctx_core.recall.fusion import fuse
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages
 from powerctx_core.records import FamilySpec
-from powerctx_core.types import AdmissionCounts, AdmissionFloor, Hit, Key, Pool, RawCandidate
+from powerctx_core.types import Admission, AdmissionCounts, AdmissionFloor, Hit, Key, Pool, RawCandidate
 
-__all__ = ["Asked", "Group", "RuleFailed", "Source"]
+__all__ = ["Asked", "Group", "Ranked", "RuleFailed", "Source"]
+
+
+Ranked = Mapping[str, Sequence[tuple[Key, float]]]
+"""Channel -> the members that a floor admits, with their scores, best first."""
 
 
 class RuleFailed(Exception):
@@ -34,7 +39,8 @@ class Group:
         late: channels that did not answer in time.
         candidates: members of the pool by key, admitted or not.
         ranked: what was admitted, by channel.
-        at: returns what the same pool gives at another floor; asks nobody, and may raise what the admission rule does.
+        admitted: returns what another floor would admit, by channel.
+        at: returns what the same pool gives at another floor.  Both ask nobody, and may raise :class:`RuleFailed`.
     """
 
     counts: AdmissionCounts
@@ -46,7 +52,8 @@ class Group:
     items: int
     late: frozenset[str]
     candidates: Mapping[Key, RawCandidate] = attrs.field(repr=False)
-    ranked: Mapping[str, Sequence[tuple[Key, float]]]
+    ranked: Ranked
+    admitted: Callable[[AdmissionFloor], Ranked] = attrs.field(eq=False, repr=False)
     at: Callable[[AdmissionFloor], Group] = attrs.field(eq=False, repr=False)
 
 
@@ -97,7 +104,7 @@ class Asked:
             return self._snapshot(pool)
         late = pool.late | (missing - frozenset(pool.channels))
         with self.stages("assess"):
-            return _Admitting(self, pool, late)(self.policy.floor)
+            return _Admitting(self, pool, late).at(self.policy.floor)
 
     def _snapshot(self, pool: Pool) -> Group:
         """Return all of *pool*: the most recent first, those of the current scope before those of references."""
@@ -111,6 +118,7 @@ class Asked:
             for place, key in enumerate(members, before + 1)
         ]
         found = len(members)
+        ranked = {SNAPSHOT: [(key, hit.score) for key, hit in zip(members, hits, strict=True)]}
         return Group(
             counts=AdmissionCounts(family=pool.family, scope_id=pool.scope_id, retrieved=found, admitted=found),
             searched=False,
@@ -121,7 +129,8 @@ class Asked:
             items=pool.statistics.items,
             late=pool.late,
             candidates=pool.candidates,
-            ranked={SNAPSHOT: [(key, hit.score) for key, hit in zip(members, hits, strict=True)]},
+            ranked=ranked,
+            admitted=lambda _: ranked,
             at=lambda _: self._snapshot(pool),
         )
 
@@ -133,25 +142,47 @@ class _Admitting:
     asked: Asked
     pool: Pool
     late: frozenset[str]
+    _admit: Callable[[AdmissionFloor], Admission] = attrs.field(
+        init=False,
+        default=attrs.Factory(
+            lambda self: admitting(self.asked.rule, self.pool, self.asked.request.terms), takes_self=True
+        ),
+    )
+    _admissions: dict[AdmissionFloor, Admission] = attrs.field(init=False, factory=dict)
 
-    def __call__(self, floor: AdmissionFloor) -> Group:
-        """Return what *floor* lets in.
+    def ranked(self, floor: AdmissionFloor) -> Ranked:
+        """Return what *floor* admits.
 
         Raises:
             RuleFailed: the admission rule raised, or broke its contract.
         """
-        asked, pool = self.asked, self.pool
-        terms = asked.request.terms
-        try:
-            admission = check_admission(pool, asked.rule.admit(pool, terms, floor))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            raise RuleFailed(asked.source.spec.admission) from error
-        hits = fuse(pool, admission, asked.policy, weights=asked.request.weights, query=terms)
+        return self._admission(floor).ranked
+
+    def _admission(self, floor: AdmissionFloor) -> Admission:
+        """Return what *floor* admits, checked; the rule is asked once for each floor."""
+        if floor not in self._admissions:
+            try:
+                self._admissions[floor] = check_admission(self.pool, self._admit(floor))
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                raise RuleFailed(self.asked.source.spec.admission) from error
+        return self._admissions[floor]
+
+    def at(self, floor: AdmissionFloor) -> Group:
+        """Return what *floor* lets in, fused.
+
+        Raises:
+            RuleFailed: the admission rule raised, or broke its contract.
+        """
+        asked, pool, request = self.asked, self.pool, self.asked.request
+        admission = self._admission(floor)
+        hits = fuse(
+            pool, admission, asked.policy, weights=request.weights, query=request.terms, limit=asked.source.ceiling
+        )
         return Group(
             counts=admission.counts,
-            hits=hits[: asked.source.ceiling],
+            hits=hits,
             mode=pool.mode,
             terms=tuple(pool.terms),
             matched=any(pool.channels.values()),
@@ -159,5 +190,6 @@ class _Admitting:
             late=self.late,
             candidates=pool.candidates,
             ranked=admission.ranked,
-            at=self,
+            admitted=self.ranked,
+            at=self.at,
         )

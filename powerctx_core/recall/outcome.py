@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import attrs
 
@@ -16,7 +17,7 @@ from powerctx_core.recall.fetch import Fetched
 from powerctx_core.recall.group import Group
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.requests import Diagnostics, PreparedContext, PrepareRequest, SelectedItem
-from powerctx_core.types import NOTHING_TO_READ, Address, Hit, QueryTerms, Trimming
+from powerctx_core.types import NOTHING_TO_READ, Address, Hit, QueryTerms, RecallEffort, Trimming
 
 __all__ = ["Recalled", "diagnostics", "empty_outcome", "nothing_asked", "prepared"]
 
@@ -76,8 +77,16 @@ def _selected(entries: Iterable[Entry], part: str) -> tuple[SelectedItem, ...]:
     )
 
 
-def diagnostics(recall: Recalled, outcome: str, found: Plan | None = None, late: Iterable[str] = ()) -> Diagnostics:
-    """Return what is told of the call; *late* is what else was not ready in time."""
+def diagnostics(
+    recall: Recalled,
+    outcome: str,
+    found: Plan | None = None,
+    *,
+    late: Iterable[str] = (),
+    trimming: Trimming | None = None,
+    effort: RecallEffort | None = None,
+) -> Diagnostics:
+    """Return what is told of the call; *late* is what else was not ready in time, *effort* what the gate did."""
     fetched = recall.fetched
     late = tuple(sorted({*fetched.late, *late}))
     items: tuple[SelectedItem, ...] = ()
@@ -93,11 +102,14 @@ def diagnostics(recall: Recalled, outcome: str, found: Plan | None = None, late:
         fallback=recall.embeddings.fallback,
         embeddings=recall.embeddings.made,
         modes=tuple(_modes(fetched).items()),
-        counts=tuple(group.counts for group in recall.groups if group.searched),
+        counts=(effort and effort.admission_by_family)
+        or tuple(group.counts for group in recall.groups if group.searched),
         terms_used=len({term for group in recall.groups for term in group.terms}),
         terms_total=recall.query.total,
         omitted=tuple(found.omitted.items()) if found is not None else (),
         frame_over=found.frame_over if found is not None else (),
+        trimming=trimming,
+        effort=effort,
         items=items,
     )
 
@@ -120,15 +132,10 @@ def prepared(
     *,
     trimming: Trimming | None = None,
     late: Sequence[str] = (),
+    effort: RecallEffort | None = None,
 ) -> PreparedContext:
     """Return the answer of ``prepare``; without a plan its renderer was late, too."""
-    answer = _answer(found, recall, request, late)
-    if trimming is None:
-        return answer
-    return attrs.evolve(answer, diagnostics=attrs.evolve(answer.diagnostics, trimming=trimming))
-
-
-def _answer(found: Plan | None, recall: Recalled, request: PrepareRequest, late: Sequence[str]) -> PreparedContext:
+    told = partial(diagnostics, recall, found=found, trimming=trimming, effort=effort)
     nothing = NOTHING_TO_READ if request.delivery == "split" else None
     tools = nothing if found is None else found.tools
     text = None if found is None else found.text
@@ -137,7 +144,7 @@ def _answer(found: Plan | None, recall: Recalled, request: PrepareRequest, late:
             status="ready",
             content=text,
             content_bytes=utf8_bytes(text),
-            diagnostics=diagnostics(recall, "delivered", found, late),
+            diagnostics=told("delivered", late=late),
             tools=tools,
         )
     if found is None:
@@ -153,6 +160,6 @@ def _answer(found: Plan | None, recall: Recalled, request: PrepareRequest, late:
         status="empty",
         content=None,
         content_bytes=0,
-        diagnostics=diagnostics(recall, outcome, found, late),
+        diagnostics=told(outcome, late=late),
         tools=tools,
     )

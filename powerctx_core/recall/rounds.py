@@ -20,8 +20,9 @@ Identity = tuple[Address, str]
 
 def identity(hit: Hit) -> Identity:
     """Return what makes a hit the same evidence as another: its address, and the fields that its family declares."""
-    evidence = hit.candidate.evidence
-    return hit.address, repr(sorted(evidence.items())) if evidence else ""
+    candidate = hit.candidate
+    evidence = candidate.evidence
+    return candidate.address, repr(sorted(evidence.items())) if evidence else ""
 
 
 @attrs.frozen
@@ -43,11 +44,12 @@ class Gathered:
 
         What was found before keeps its record where it is judged, and stands where the later round puts it.
         """
-        known = {identity(hit) for hit in self.merged}
-        merged = (*self.merged, *(hit for hit in hits if identity(hit) not in known))
-        again = {identity(hit) for hit in hits}
-        return attrs.evolve(
-            self, merged=merged, ordered=(*hits, *(hit for hit in merged if identity(hit) not in again))
+        known = {identity(hit): hit for hit in self.merged}
+        again = {identity(hit): hit for hit in hits}
+        return Gathered(
+            merged=(*self.merged, *(hit for each, hit in again.items() if each not in known)),
+            ordered=(*hits, *(hit for each, hit in known.items() if each not in again)),
+            share=self.share,
         )
 
 

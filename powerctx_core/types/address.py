@@ -83,7 +83,7 @@ def check_family(field: str, value: object) -> str:
     return value
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Address:
     """The exact identity of evidence: one revision of one artifact of one family in one scope."""
 
