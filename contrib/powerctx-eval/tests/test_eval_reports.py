@@ -172,7 +172,7 @@ def test_json_is_one_value_on_standard_output(data: Path) -> None:
     ("arguments", "sentence"),
     [
         (("run", "--data", "nowhere"), "error: the evaluation data is not at nowhere; name its folder with --data DIR"),
-        (("run", "--preset", "none"), "error: preset 'none' is not one of docs, quick."),
+        (("run", "--preset", "none"), "error: preset 'none' is not one of docs, gate, quick."),
         (("run", "--budget", "8000"), "error: budget '8000' is not of the form bytes=8000,items=8"),
         (("bench", "--sizes", "many"), "error: sizes 'many' are not numbers such as 1000,10000."),
         (("report", "absent.json"), "error: absent.json cannot be read: No such file or directory."),

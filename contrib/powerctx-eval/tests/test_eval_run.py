@@ -200,3 +200,33 @@ def test_real_sets_give_sound_figures(evaluation_data: Path, name: str) -> None:
 
     assert [] == broken(report)
     assert any(row["metrics"]["evidence"]["value"] > 0 for row in report["results"] if row["slice"] == "gold")
+
+
+def test_gates_are_compared_in_one_run(data: Path, tmp_path: Path) -> None:
+    """Off, an alias and a file under both recall policies: paired with off, their digests and verdicts reported."""
+    file = tmp_path / "mine.toml"
+    file.write_text('policy_id = "acme.gate.v1"\nmax_rounds = 0\n')
+    gates = ("off", "v2", str(file))
+    report = run(_plan(gates=gates, control="off", budgets=(budget("bytes=8000,items=8"),)), data)
+
+    assert ["v2", str(file)] == [*report["gates"]]
+    assert 2 == len(set(report["gates"].values()))
+    pairs = [(row["control"]["gate"], row["treatment"]["gate"]) for row in report["pairs"] if row["slice"] == "gold"]
+    assert [("off", "v2"), ("off", str(file))] * 2 == pairs
+    assert [(policy, gate) for policy in (COMPATIBLE, OURS) for gate in gates[1:]] == [
+        (row["arm"]["policy"], row["arm"]["gate"]) for row in report["verdicts"]
+    ]
+    for row in report["verdicts"]:
+        assert row["answers"] == sum(row["reasons"].values())
+        assert row["arm"]["gate"] == "v2" or row["expanded"] == 0
+    assert [] == broken(report)
+    rows = {(row["arm"]["policy"], row["arm"]["gate"]): row["metrics"] for row in report["results"]}
+    assert rows[OURS, "off"] == rows[OURS, str(file)]
+
+
+def test_a_gate_that_is_not_there(data: Path) -> None:
+    """It is found before anything is stored."""
+    with pytest.raises(InvalidRequest, match=r"^gate 'v9' is not installed; installed are off, "):
+        run(_plan(gates=("off", "v9")), data)
+    with pytest.raises(powerctx.ConfigError, match=r"^x\.toml is not there"):
+        run(_plan(gates=("off", "x.toml")), data)

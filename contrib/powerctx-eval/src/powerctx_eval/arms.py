@@ -82,7 +82,7 @@ class Plan:
     Attributes:
         stores: ``memory``, ``sqlite`` (a temporary file) or URLs of stores.
         embedders: ``none`` or names of installed embedders.
-        gates: ``off`` or ids of installed gate policies.
+        gates: ``off``, ids or aliases of gate policies, or paths of policy files.
         control: a value of one axis; arms that have another there are compared with the arm that has this one and
             agrees in all else.  The first policy when empty.
         limit: queries of each set at most, drawn by *seed*; ``None`` for all.
@@ -182,9 +182,16 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "embedders": ("none", "local"),
         "limit": 250,
     },
+    "gate": {
+        "budgets": _budgets("bytes=8000,items=8"),
+        "embedders": ("none", "local"),
+        "gates": ("off", "v2"),
+        "control": "off",
+        "limit": 250,
+    },
     "quick": {"budgets": _budgets("bytes=8000,items=8", "bytes=8000,items=64"), "limit": 100, "stores": ("memory",)},
 }  # fmt: skip
-"""Name -> fields of :class:`Plan`.  ``docs`` makes the figures of the documentation."""
+"""Name -> fields of :class:`Plan`.  ``docs`` and ``gate`` make the figures of the documentation."""
 
 
 def budgets(texts: Sequence[str]) -> tuple[Budget, ...]:

@@ -41,6 +41,8 @@ class Asked:
 
     Attributes:
         mode: what ran: ``fts``, ``vector``, ``hybrid`` or ``none``.
+        reason: of the gate; empty without one.
+        expanded: the gate committed a further round.
         broken: what it broke of :data:`CHECKS`.
     """
 
@@ -50,6 +52,8 @@ class Asked:
     outcome: str
     mode: str
     milliseconds: float
+    reason: str = ""
+    expanded: bool = False
     broken: tuple[str, ...] = ()
 
 
@@ -83,35 +87,38 @@ def _askable(query: EvalQuery) -> bool:
     return True
 
 
-def ask(filled: Filled, queries: Sequence[EvalQuery], arms: Sequence[Arm], *, tick: Tick) -> Iterator[Asked]:
-    """Ask every query under every arm, the arms in turn and rotated, so that their times are paired."""
+def ask(
+    filled: Filled, queries: Sequence[EvalQuery], arms: Sequence[Arm], gates: Mapping[str, str], *, tick: Tick
+) -> Iterator[Asked]:
+    """Ask every query under every arm, the arms in turn and rotated, so that their times are paired.
+
+    *gates* gives the id of each gate that the arms name.
+    """
     estimate = filled.ctx.host.part("powerctx_token_estimators", "o200k").cost
     filterable = _filters(PrepareRequest)
     for arm in arms:
         for query in queries[:WARM]:
-            filled.ctx.prepare(_request(query, arm, filterable=filterable))
+            filled.ctx.prepare(_request(query, arm, gates[arm.gate], filterable=filterable))
     for turn, query in enumerate(queries):
         for place in range(len(arms)):
             arm = arms[(turn + place) % len(arms)]
-            request = _request(query, arm, filterable=filterable)
+            request = _request(query, arm, gates[arm.gate], filterable=filterable)
             start = time.perf_counter()
             prepared = filled.ctx.prepare(request)
             milliseconds = (time.perf_counter() - start) * 1000
             answer, broken = _judged(filled, query, arm, prepared, estimate)
+            effort = prepared.diagnostics.effort
             yield Asked(
                 query=query, arm=arm, answer=answer, outcome=prepared.diagnostics.outcome,
                 mode=", ".join(sorted({mode for _, mode in prepared.diagnostics.modes})), milliseconds=milliseconds,
+                reason=effort.reason if effort else "", expanded=bool(effort and effort.expansion_actions),
                 broken=broken,
             )  # fmt: skip
         tick(1)
 
 
-def _request(query: EvalQuery, arm: Arm, *, filterable: bool) -> PrepareRequest:
-    more: dict[str, Any] = arm.budget.parameters
-    if arm.gate != "off":
-        if "gate" not in {field.name for field in attrs.fields(PrepareRequest)}:
-            raise InvalidRequest("this powerctx-core has no gates; leave --gate out.", field="gate")
-        more["gate"] = arm.gate
+def _request(query: EvalQuery, arm: Arm, gate: str, *, filterable: bool) -> PrepareRequest:
+    more: dict[str, Any] = {**arm.budget.parameters, "gate": gate}
     if filterable and len(query.tags) == 1:
         more["tags"] = query.tags
     return _build(query=query.text, scope_id=query.scope_id, references=query.references, policy=arm.policy, **more)

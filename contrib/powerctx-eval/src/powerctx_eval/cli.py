@@ -74,10 +74,11 @@ def _split(values: tuple[str, ...] | str | None) -> tuple[str, ...]:
     epilog=examples(
         "powerctx eval run --preset quick",
         "powerctx eval run --sets locomo --budget bytes=8000,items=64 --store sqlite --out run.json",
+        "powerctx eval run --preset gate --gate off --gate v2 --gate mine.toml --out gate.json",
     )
 )
 @_data_options
-@click.option("--preset", metavar="NAME", help="Start from docs or quick; options still count.")
+@click.option("--preset", metavar="NAME", help="Start from docs, gate or quick; options still count.")
 @click.option("--policy", "policies", metavar="ID", multiple=True, help="Recall policies; may be repeated.")
 @click.option(
     "--budget",
@@ -96,7 +97,13 @@ def _split(values: tuple[str, ...] | str | None) -> tuple[str, ...]:
 @click.option(
     "--embedder", "embedders", metavar="NAME", multiple=True, help="none or an installed embedder; may be repeated."
 )
-@click.option("--gate", "gates", metavar="ID", multiple=True, help="off or an installed gate policy; may be repeated.")
+@click.option(
+    "--gate",
+    "gates",
+    metavar="ID|FILE",
+    multiple=True,
+    help="off, an installed gate policy or a TOML file of one; may be repeated.",
+)
 @click.option("--control", metavar="NAME", help="The value to compare others with; the first policy when absent.")
 @click.option(
     "--filter-as", type=click.Choice(["tags", "scopes"]), help="What filter_scope of a set means; tags when absent."

@@ -7,13 +7,17 @@ import os
 import platform
 import sqlite3
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import powerctx_core
 from powerctx_core import PowerctxError
 
-__all__ = ["environment", "policy_digest"]
+if TYPE_CHECKING:
+    from powerctx_core.recall.gate import GatePolicy
+
+__all__ = ["environment", "gate_policies", "policy_digest"]
 
 _PACKAGES = ("numpy", "sqlalchemy", "pystemmer", "opencc", "regex")
 
@@ -52,6 +56,19 @@ def policy_digest(policy_id: str) -> str | None:
 
     digest = getattr(policy_named(policy_id), "digest", None)
     return digest if isinstance(digest, str) else None
+
+
+def gate_policies(gates: Sequence[str]) -> dict[str, GatePolicy | None]:
+    """Return the policy of each gate: an id, an alias, the path of a file, or ``off``, which is none.
+
+    Raises:
+        InvalidRequest: one is not installed.
+        ConfigError: a file cannot be used.
+    """
+    from powerctx_core.gates import gate_named, installed_gates, is_path, read_gate
+
+    installed = installed_gates(())
+    return {gate: read_gate(Path(gate)) if is_path(gate) else gate_named(gate, installed) for gate in gates}
 
 
 def embedder_facts(part: Any) -> dict[str, Any]:

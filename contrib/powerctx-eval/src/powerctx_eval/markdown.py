@@ -56,6 +56,8 @@ def facts(report: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     yield "machine", f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}"
     for policy, digest in report.get("policies", {}).items():
         yield f"policy {policy}", f"`{digest or 'unknown'}`"
+    for gate, digest in report.get("gates", {}).items():
+        yield f"gate {gate}", f"`{digest}`"
     for name, values in report.get("embedders", {}).items():
         yield f"embedder {name}", ", ".join(f"{key} {value}" for key, value in values.items())
     if "plan" in report:

@@ -131,6 +131,17 @@ def _run_tables(report: Mapping[str, Any]) -> Iterator[Table]:
         ),
     )  # fmt: skip
     yield Table(
+        title="What the gate said",
+        note="Answers by the reason with which the gate ended, and how many got a further round.",
+        columns=("set", *axes, "answers>", "expanded>", "reasons"),
+        rows=tuple(
+            (row["set"], *(row["arm"][axis] for axis in axes), str(row["answers"]),
+             f"{row['expanded'] / row['answers']:.3f}",
+             ", ".join(f"{reason} {count}" for reason, count in sorted(row["reasons"].items())))
+            for row in report.get("verdicts", ())
+        ),
+    )  # fmt: skip
+    yield Table(
         title="Delivered against the label",
         note="Answers with an entry outside the query's `only`, or inside its `must_not`.",
         columns=("set", *axes, "only: queries>", "violated>", "entries>", "must_not: queries>", "violated>", "entries>",

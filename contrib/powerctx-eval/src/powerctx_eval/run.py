@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from powerctx_core import FindRequest, PrepareRequest
+from powerctx_core.gates import is_path
 from powerctx_eval.arms import Arm, Plan
 from powerctx_eval.ask import CHECKS, Asked, Ranked, ask, chosen, filters_apply, rank, searches
 from powerctx_eval.data import EvalQuery, EvalSet, load
-from powerctx_eval.environment import embedder_facts, environment, policy_digest
+from powerctx_eval.environment import embedder_facts, environment, gate_policies, policy_digest
 from powerctx_eval.figures import compared, ranking_figures, slice_figures, slice_of
 from powerctx_eval.progress import Started, quiet
 from powerctx_eval.reports import RUN
@@ -45,11 +46,15 @@ def run(
         details: is given one row for every answer.
 
     Raises:
-        InvalidRequest: the plan names a set, policy, embedder or control that is not there.
+        InvalidRequest: the plan names a set, policy, gate, embedder or control that is not there.
+        ConfigError: a policy file cannot be used.
         StoreUnavailable: a store cannot be opened.
     """
     begun = time.perf_counter()
     pairs = plan.pairs()
+    gates = gate_policies(plan.gates)
+    ids = {gate: "off" if policy is None else policy.policy_id for gate, policy in gates.items()}
+    settings = _with_gates(settings or {}, plan.gates)
     report: dict[str, Any] = {
         "schema": RUN,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -57,8 +62,10 @@ def run(
         "environment": environment(),
         "plan": _plan(plan),
         "policies": {policy: policy_digest(policy) for policy in plan.policies},
+        "gates": {gate: policy.digest for gate, policy in gates.items() if policy is not None},
         "embedders": {},
-        "sets": [], "results": [], "pairs": [], "ranking": [], "violations": [], "checks": [], "ingest": [],
+        "sets": [], "results": [], "pairs": [], "ranking": [], "violations": [], "verdicts": [], "checks": [],
+        "ingest": [],
     }  # fmt: skip
     # Read all first: a set that is not there should not be found out after an hour.
     for found in [load(folder, name, filtered_by=plan.filtered_by) for name in plan.sets]:
@@ -75,7 +82,7 @@ def run(
                     where = {"set": found.name, "store": arms[0].value("store"), "embedder": embedder}
                     report["ingest"].append({**where, "items": len(found.items), "timing": {"seconds": held.seconds}})
                     tick = started(f"{found.name} {store} {embedder} ask", len(queries))
-                    for asked in ask(held, queries, arms, tick=tick):
+                    for asked in ask(held, queries, arms, ids, tick=tick):
                         answers.setdefault(asked.arm, []).append(asked)
                         if details is not None:
                             details(_detail(found, asked))
@@ -86,6 +93,12 @@ def run(
         _add_answers(report, plan, found, answers, pairs)
     report["timing"] = {"seconds": time.perf_counter() - begun}
     return report
+
+
+def _with_gates(settings: Mapping[str, Any], gates: Sequence[str]) -> Mapping[str, Any]:
+    """Return settings under which a call can name the policies of files."""
+    files = [gate for gate in gates if is_path(gate)]
+    return {**settings, "recall": {**settings.get("recall", {}), "gate_files": files}} if files else settings
 
 
 def broken(report: Mapping[str, Any]) -> list[str]:
@@ -117,6 +130,10 @@ def _add_answers(
         where = {"set": found.name, "arm": arm.as_json()}
         counted = Counter(name for asked in given for name in asked.broken)
         report["checks"].append({**where, "answers": len(given), "broken": dict(sorted(counted.items()))})
+        if arm.gate != "off":
+            reasons = Counter(asked.reason for asked in given)
+            expanded = sum(asked.expanded for asked in given)
+            report["verdicts"].append({**where, "answers": len(given), "expanded": expanded, "reasons": dict(reasons)})
         if any(query.only or query.must_not for query in found.queries):
             report["violations"].append({**where, **_violations(given)})
 
@@ -156,7 +173,7 @@ def _detail(found: EvalSet, asked: Asked) -> dict[str, Any]:
     return {
         "set": found.name, "query": asked.query.id, "category": asked.query.category, "arm": asked.arm.as_json(),
         "gold": answer.gold, "held": answer.held, "items": answer.items, "bytes": answer.content_bytes,
-        "outcome": asked.outcome, "ms": round(asked.milliseconds, 3),
+        "outcome": asked.outcome, "gate": asked.reason, "expanded": asked.expanded, "ms": round(asked.milliseconds, 3),
     }  # fmt: skip
 
 
