@@ -10,3 +10,4 @@ from powerctx_core.testing import PluginContract
 class TestChromaPackage(PluginContract):
     distribution = "powerctx-chroma"
     outside: ClassVar = {"chroma-server": "needs a server"}
+    beside: ClassVar = ("sqlite",)

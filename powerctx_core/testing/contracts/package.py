@@ -72,6 +72,7 @@ class PluginContract(Contract):
         imports: package -> why the light module needs it, beyond powerctx_core, attrs and the standard library.
         most_modules: modules that listing may load beyond those of core's own parts.
         outside: part -> why it is not made here: what service it needs.
+        beside: entry points of the plugins whose parts its own are composed of.
     """
 
     guide = "docs/plugins/family.md#when-a-test-fails"
@@ -81,6 +82,7 @@ class PluginContract(Contract):
     imports: ClassVar[Mapping[str, str]] = {}
     most_modules: ClassVar[int] = 20
     outside: ClassVar[Mapping[str, str]] = {}
+    beside: ClassVar[tuple[str, ...]] = ()
 
     @pytest.fixture
     def installed(self) -> importlib.metadata.Distribution:
@@ -97,9 +99,9 @@ class PluginContract(Contract):
 
     @pytest.fixture
     def host(self, points: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
-        """Give a host with these plugins only, in an empty folder."""
+        """Give a host with these plugins only, and those they are composed of, in an empty folder."""
         monkeypatch.chdir(tmp_path)
-        with Host.compose(structure(self.settings), allow=list(points)) as host:
+        with Host.compose(structure(self.settings), allow=[*points, *self.beside]) as host:
             yield host
 
     @pytest.fixture
@@ -193,7 +195,7 @@ class PluginContract(Contract):
     def test_nothing_is_left(self, points: Mapping[str, str], records: list[tuple[str, Any]]) -> None:
         """After a part was made, used and closed, no thread of it runs, and no file or socket is open."""
         parts = [(hook, record.name) for hook, record in self._inside(records) if hook != "powerctx_commands"]
-        task = {"names": list(points), "settings": dict(self.settings), "parts": parts}
+        task = {"names": [*points, *self.beside], "settings": dict(self.settings), "parts": parts}
 
         left = json.loads(fresh("from powerctx_core.testing.leftovers import main; main()", json.dumps(task)))
 

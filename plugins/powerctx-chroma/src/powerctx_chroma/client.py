@@ -79,6 +79,7 @@ class Client:
             return chromadb.EphemeralClient(settings=Settings(**quiet))
         token = location.token
         headers = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
+        self._reach(headers)
         client = chromadb.HttpClient(
             host=location.host,
             port=location.port,
@@ -88,8 +89,18 @@ class Client:
             tenant=location.tenant,
             database=location.database,
         )
-        _limit(client, self._timeout)
+        if (session := _session(client)) is not None:
+            session.timeout = self._timeout
         return client
+
+    def _reach(self, headers: dict[str, str]) -> None:
+        """Ask the server for a sign of life: Chroma's client asks as soon as it is made, and waits for ever."""
+        import httpx
+
+        host = f"[{self.location.host}]" if ":" in self.location.host else self.location.host
+        scheme = "https" if self.location.tls else "http"
+        place = f"{scheme}://{host}:{self.location.port}/api/v2/heartbeat"
+        httpx.get(place, headers=headers, timeout=self._timeout).raise_for_status()
 
     @contextmanager
     def told(self, doing: str) -> Iterator[None]:
@@ -133,16 +144,16 @@ class Client:
             try:
                 if opened is not None:
                     opened.close()  # type: ignore[attr-defined] # of its client class, not of the interface
+                    if (session := _session(opened)) is not None:
+                        session.close()
             finally:
                 if self._lock is not None:
                     self._lock.release()
 
 
-def _limit(client: ClientAPI, seconds: float) -> None:
-    """Have the HTTP client give up, which by default waits for ever; Chroma has no setting for it."""
-    session = getattr(getattr(client, "_server", None), "_session", None)
-    if session is not None:
-        session.timeout = seconds
+def _session(client: ClientAPI) -> Any:
+    """Return the HTTP client of a server's client, which Chroma neither limits nor closes, or ``None``."""
+    return getattr(getattr(client, "_server", None), "_session", None)
 
 
 @contextmanager

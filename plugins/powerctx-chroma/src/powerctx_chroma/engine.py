@@ -192,5 +192,5 @@ def _metadata(collection: Collection) -> dict[str, Any]:
 
 
 def _storable(document: str) -> str:
-    """Return a text without what Chroma's JSON or C strings do not carry."""
-    return document.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    """Return a text without NUL, at which the engine below Chroma ends its own."""
+    return document.replace("\0", "\ufffd")

@@ -1,0 +1,181 @@
+"""A directory of Chroma: one process at a time, nothing left of what is purged, no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from powerctx_core.errors import StoreUnavailable
+from powerctx_core.testing.vector_words import PROFILE, Vectors, seeded
+from powerctx_sqlalchemy.paired.tables import Paired
+
+OPEN = """
+import sys
+from powerctx_core.config import structure
+from powerctx_core.errors import StoreUnavailable
+from powerctx_core.host import Host
+with Host.compose(structure({}), allow=["chroma", "sqlite"]) as host:
+    try:
+        host.open_store(sys.argv[1])
+    except StoreUnavailable as error:
+        print(error)
+"""
+QUIET = """
+import json, sys
+seen = []
+def hook(event, args):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        seen.append([event, str(args)])
+sys.addaudithook(hook)
+from powerctx_core.config import structure
+from powerctx_core.host import Host
+from powerctx_core.testing.vector_words import PROFILE, Vectors, seeded
+with Host.compose(structure({}), allow=["chroma", "sqlite"]) as host:
+    vectors = Vectors(host.open_store(sys.argv[1]))
+    vectors.index.attach(PROFILE)
+    vectors.add("a")
+    assert vectors.found(seeded("a")) == ["a"]
+    vectors.store.close()
+print(json.dumps(seen))
+"""
+
+
+def run(code: str, *arguments: str) -> str:
+    """Run Python in a process of its own and return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=100).stdout
+
+
+def test_one_process(opened, url):
+    """A second opening is refused with the holder's id and what to do, here and in another process; then it is free."""
+    store = opened()
+    vectors = Vectors(store)
+    vectors.index.attach(PROFILE)
+    vectors.add("a")
+
+    told = run(OPEN, url)
+    assert f"is in use by the process {os.getpid()}" in told
+    assert "chroma+http://" in told
+    with pytest.raises(StoreUnavailable, match="is in use by this process"):
+        opened()
+    store.close()
+    assert not run(OPEN, url)
+
+
+def test_both_began_before(opened):
+    """Two that were opened before anything was there: the first to store vectors has the directory."""
+    first, second = Vectors(opened()), Vectors(opened())
+    for each in (first, second):
+        each.index.attach(PROFILE)
+    first.add("a")
+
+    with pytest.raises(StoreUnavailable, match="is in use by"):
+        second.add("b")
+
+
+def test_no_network(url, server, tmp_path):
+    """Nothing is connected to, or looked up: in a directory nothing at all, with a server nothing but that."""
+    assert [] == json.loads(run(QUIET, url))
+    seen = json.loads(run(QUIET, f"chroma+http://{server}?companion=sqlite:///{tmp_path}/x.db"))
+
+    assert seen
+    assert [] == [each for each in seen if "127.0.0.1" not in each[1]]
+
+
+def test_purged_at_once(opened):
+    """What is purged leaves Chroma by the same call; what is retired goes at the next opening at the latest."""
+    vectors = Vectors(store := opened())
+    vectors.index.attach(PROFILE)
+    for name in "abc":
+        vectors.add(name, f"text of {name}")
+    vectors.retire("b")
+    assert 1 == store.pairing.waiting()
+    vectors.purge("a")
+
+    assert 0 == store.pairing.waiting()
+    vectors.retire("c")
+    store.close()
+    store = opened()
+    assert 0 == store.pairing.waiting()
+    assert 0 == store.engine.count(_shared(store))
+
+
+def _shared(store):
+    """Return the collection of small partitions."""
+    from powerctx_core.types import Deadline
+
+    with store.companion.database.reading(Deadline()) as connection:
+        return Paired.read(connection, "x").collection(1)
+
+
+def test_documents_and_addresses(opened):
+    """Who looks into Chroma finds each text under the URI of its revision."""
+    vectors = Vectors(store := opened())
+    vectors.index.attach(PROFILE)
+    vectors.add("a", "We chose 北京 \x00 😀.", title="T")
+    (collection,) = store._client.get().list_collections()
+    found = collection.get()
+
+    assert ["T\nWe chose 北京 \ufffd 😀."] == found["documents"]
+    assert [{"address": "powerctx://s/memory/a@1"}] == found["metadatas"]
+
+
+def test_memory_leaves_nothing(opened, monkeypatch, tmp_path):
+    """A store in memory is empty when it is opened again, and its file for the companion is gone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for _ in range(2):
+        store = opened("chroma://")
+        vectors = Vectors(store)
+        vectors.index.attach(PROFILE)
+        assert [] == vectors.found(seeded("a"))
+        vectors.add("a")
+        assert ["a"] == vectors.found(seeded("a"))
+        store.close()
+
+    assert [] == list(Path(tmp_path).glob("powerctx-chroma-*"))
+
+
+def test_large_partitions_move(opened):
+    """A partition that grows gets a collection of its own, whole; its neighbours stay where they are."""
+    vectors = Vectors(store := opened(exact_below=20))
+    vectors.index.attach(PROFILE)
+    vectors.add("other", scope_id="S")
+    for first in range(0, 30, 10):
+        vectors.fill({f"a{n}": seeded(n) for n in range(first, first + 10)})
+        assert [f"a{first}"] == vectors.found(seeded(first), 1)
+        assert first + 10 == len(vectors.found(seeded("q"), 100))
+    store.pairing.sweep(at_once=True)
+
+    assert [1, 30] == sorted(each.count() for each in store._client.get().list_collections())
+    assert ["other"] == vectors.found(seeded("other"), scope_id="S")
+    vectors.add("one more", tags=("x",))
+    assert ["one more"] == vectors.found(seeded("q"), tags=("x",))
+
+
+def test_statements(opened):
+    """While nothing changes a search of a small partition reads the partition's row and nothing else."""
+    import sqlalchemy as sa
+
+    vectors = Vectors(opened())
+    vectors.index.attach(PROFILE)
+    vectors.fill({f"a{n}": seeded(n) for n in range(10)})
+    vectors.nearest(seeded("q"))
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        seen.append(statement)
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    try:
+        vectors.nearest(seeded("other"))
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", note)
+
+    assert 1 >= len(seen), seen

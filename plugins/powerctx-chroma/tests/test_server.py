@@ -1,0 +1,82 @@
+"""A server that is killed, that is not there, or that hangs."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+
+import pytest
+
+import powerctx_core as powerctx
+from powerctx_core.errors import StoreError
+from powerctx_core.testing.vector_words import PROFILE, Vectors, seeded
+
+
+@pytest.fixture
+def place(own_server, tmp_path):
+    """The URL of a store on the test's own server."""
+    return f"chroma+http://{own_server.place}?companion=sqlite:///{tmp_path}/x.db"
+
+
+def test_killed_server(own_server, place, opened):
+    """While the server is down vectors fail with a sentence and words go on; afterwards all that was told is there."""
+    own_server.start()
+    vectors = Vectors(opened(place))
+    vectors.index.attach(PROFILE)
+    told: list[str] = []
+    failures: list[str] = []
+    timer = threading.Timer(0.5, own_server.kill)
+    for number in range(2000):
+        try:
+            vectors.add(f"a{number}")
+        except StoreError as error:
+            failures.append(str(error))
+            break
+        told.append(f"a{number}")
+        if number == 2:
+            timer.start()
+    timer.join()
+    vectors.put(vectors.item("words"))
+
+    assert told
+    assert own_server.place in failures[0]
+    assert "cannot be reached" in failures[0] or "the connection broke" in failures[0]
+    with pytest.raises(StoreError, match="cannot be reached"):
+        vectors.index.upsert({vectors.put(vectors.item("b"))[0]: seeded("b")})
+    own_server.start()
+    assert [[name] for name in told] == [vectors.found(seeded(name), 1) for name in told]
+    assert len(told) == vectors.index.count()
+    vectors.add("after")
+    assert ["after"] == vectors.found(seeded("after"), 1)
+
+
+def test_words_alone(place, caplog):
+    """Without its server the store opens, says why there are no vectors, and finds by words."""
+    with caplog.at_level(logging.WARNING), powerctx.open(place, embedder="hash") as context:
+        context.put([powerctx.Item(scope_id="s", text="We chose Chroma.")], embed=False)
+        prepared = context.prepare("Why Chroma?", scope_id="s")
+
+    assert "We chose Chroma." in prepared.content
+
+
+def test_hanging_server(opened, tmp_path):
+    """A server that takes the connection and says nothing is given up after the time of the settings."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        store = opened(f"chroma+http://127.0.0.1:{port}?companion=sqlite:///{tmp_path}/x.db", timeout_s=0.5)
+        vectors = Vectors(store)
+        vectors.index.attach(PROFILE)
+        with pytest.raises(StoreError, match=r"no answer came within 0\.5 s"):
+            vectors.add("a")
+
+
+def test_no_server_tells_no_token(opened, tmp_path):
+    """A refused connection names the server, and neither token nor password of the companion."""
+    vectors = Vectors(opened(f"chroma+http://127.0.0.1:1?token=s3cret-token&companion=sqlite:///{tmp_path}/x.db"))
+    vectors.index.attach(PROFILE)
+    with pytest.raises(StoreError, match="cannot be reached") as caught:
+        vectors.add("a")
+
+    assert "s3cret" not in str(caught.value)
+    assert "s3cret" not in str(vectors.store.status())
