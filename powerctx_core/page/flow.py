@@ -31,8 +31,13 @@ class Flow:
 
 
 def kinds(explanation: Explanation) -> dict[str, int]:
-    """Return family -> its colour, in the order in which they were asked."""
-    names = dict.fromkeys(pool.family for each in explanation.rounds for pool in each.pools)
+    """Return family -> its colour: those that were searched in their order, then those that are read as they are."""
+    names = dict.fromkeys(
+        [
+            *(pool.family for each in explanation.rounds for pool in each.pools),
+            *(each.address.family for each in explanation.candidates),
+        ]
+    )
     return {name: place % COLOURS for place, name in enumerate(names)}
 
 
@@ -43,13 +48,18 @@ def flow(explanation: Explanation, stage: ExplainedRound) -> list[Flow]:
         retrieved[pool.family] += pool.retrieved
         admitted[pool.family] += pool.admitted
     selected, fitted = Counter[str](), Counter[str]()
+    searched = {pool.family for pool in stage.pools}
     for candidate in explanation.candidates:
+        family = candidate.address.family
+        if family not in searched:  # its latest is read, and nothing judges it
+            retrieved[family] += 1
+            admitted[family] += 1
         if candidate.round is not None and candidate.round <= stage.number and candidate.rank is not None:
-            selected[candidate.address.family] += 1
-            fitted[candidate.address.family] += candidate.fate in DELIVERED
+            selected[family] += 1
+            fitted[family] += candidate.fate in DELIVERED
     return [
         Flow(family, (retrieved[family], admitted[family], selected[family], fitted[family]))
-        for family in dict.fromkeys(pool.family for pool in stage.pools)
+        for family in kinds(explanation)
     ]
 
 

@@ -258,18 +258,23 @@ def test_zero_hits_are_not_the_same_as_not_asked(ctx: powerctx.Context) -> None:
     assert omitted(everything) == {("experience", "not_retrieved"): 1, ("topic-memory", "not_retrieved"): 1}
 
 
-def test_eighteen_items_of_three_families() -> None:
+@pytest.mark.parametrize("profiles", [0, 8], ids=["18", "26"])
+def test_eighteen_and_twenty_six_items(profiles: int) -> None:
     """Each section has its entries, and all of them stand in the receipt of version 1."""
+    scopes = ["s", *(f"r{n}" for n in range(7))]
     with opened(settings={"assembly": {"max_entries": 26}}) as ctx:
         for family in ("memory", "topic-memory", "experience"):
             ctx.put(items(*(f"alpha {n}" for n in range(12)), family=family))
-        sections = [{"family": "memory", "limit": 8}, {"family": "topic-memory", "limit": 8},
-                    {"family": "experience", "limit": 2}]  # fmt: skip
-        first, _ = both(ctx, "alpha", sections=sections, max_bytes=32768)
+        for scope in scopes[:profiles]:
+            ctx.put(items(f"I am {scope}.", family="profile", scope=scope))
+        limits = {"memory": 8, "topic-memory": 8, "profile": profiles, "experience": 2}
+        sections = [{"family": family, "limit": limit} for family, limit in limits.items() if limit]
+        first, _ = both(ctx, "alpha", references=scopes[1:], sections=sections, max_bytes=32768)
 
     found = [item["artifact_address"]["artifact"]["family"] for item in first["selected"]]
-    assert found == ["atomic-memory"] * 8 + ["topic-memory"] * 8 + ["experience"] * 2
+    assert found == (["atomic-memory"] * 8 + ["topic-memory"] * 8 + ["profile"] * profiles + ["experience"] * 2)
     assert sum(omitted(first).values()) == 36 - 18
+    assert (0, "profile", "snapshot", "completed", "none", 8) in searches(first) or not profiles
 
 
 def test_no_section_is_told() -> None:
