@@ -139,7 +139,7 @@ class Account:
             yield RecallRound(round=dropped, outcome="expansion_failed", retained=False)  # type: ignore[arg-type]  # 1 or 2
 
     def _searches(self) -> Iterator[Search]:
-        """Give each retrieval; rounds after the first admit what it gave, and search nothing."""
+        """Give each retrieval; rounds after the first search only where an engine admits."""
         if self.recall is None:
             return
         fetched = self.recall.fetched
@@ -155,6 +155,11 @@ class Account:
             asked = 1 + (len(self.request.references) if spec.searched == "current+references" else 0)
             for _ in range(asked - len(groups)):
                 yield Search(round=0, family=family, mode="none", outcome="late")
+        for number, judged in enumerate(self.rounds[1:], 1):
+            for group in (group for groups in judged.groups.values() for group in groups if group.again is not None):
+                family = group.counts.family
+                reason = self._fallback(family, group)
+                yield Search(round=number, family=family, mode=group.mode, outcome="completed", fallback_reason=reason)
 
     def _fallback(self, family: str, group: Group) -> str:
         """Return why a search by words had no vector."""

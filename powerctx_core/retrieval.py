@@ -100,7 +100,8 @@ class Retrieval:
                 neighbours=policy.neighbour_members if spec.searchable and policy.neighbour_weight > 0.0 else 0,
                 weights=self._weights(spec, policy, embeddings.profile, search_type) if spec.searchable else {},
             )
-            sources.append(self._source(spec, retrieval, request.references, max(ceiling_of(spec, policy), least)))
+            asked = self._source(spec, retrieval, request.references, policy)
+            sources.append(attrs.evolve(asked, ceiling=max(asked.ceiling, least)))
         fetched = fetch(sources, self.lanes)
         embeddings.settle()
         hits = _ordered(policy, sources, fetched)
@@ -110,7 +111,9 @@ class Retrieval:
             )
         return Recalled(policy=policy, query=query, fetched=fetched, hits=hits, embeddings=embeddings)
 
-    def _source(self, spec: FamilySpec, retrieval: RetrievalRequest, references: Sequence[str], ceiling: int) -> Source:
+    def _source(
+        self, spec: FamilySpec, retrieval: RetrievalRequest, references: Sequence[str], policy: RecallPolicy
+    ) -> Source:
         """Return how to ask a family: *retrieval* for its scope, and the same for the scopes of *references*."""
         further = references if spec.searched == "current+references" else ()
         requests = [
@@ -124,7 +127,8 @@ class Retrieval:
         return Source(
             spec=spec,
             requests=tuple(requests),
-            ceiling=ceiling,
+            ceiling=ceiling_of(spec, policy),
+            floor=policy.floor,
             stored=spec.factory in _STORED,
             make=lambda: (part("powerctx_families", spec.name), part("powerctx_admissions", spec.admission)),
         )

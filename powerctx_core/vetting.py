@@ -249,7 +249,15 @@ def check_part(hook: str, value: Any) -> None:
         if inspect.iscoroutine(value):
             value.close()
         raise TypeError("its factory is asynchronous; parts are synchronous")
-    for name in METHODS.get(hook, ()):
+    names = METHODS.get(hook, ())
+    if hook == "powerctx_families" and hasattr(value, "search"):
+        if hasattr(value, "retrieve"):
+            raise TypeError(
+                f"its factory returned {_kind(value)} with both retrieve and search; a family whose engine admits has "
+                "search alone"
+            )
+        names = ("search",)
+    for name in names:
         method = getattr(value, name, None)
         if not callable(method):
             raise TypeError(f"its factory returned {_kind(value)} without the method {name}")

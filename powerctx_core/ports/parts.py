@@ -19,6 +19,7 @@ from powerctx_core.types import (
     Partition,
     Pool,
     QueryTerms,
+    Searched,
 )
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Provider",
     "Renderer",
     "RetrievalRequest",
+    "SearchingFamily",
     "Selection",
     "Sink",
     "TokenEstimator",
@@ -50,6 +52,8 @@ class RetrievalRequest:
         k: pool size per channel.
         neighbours: number of ranked members whose thread neighbours are wanted as a channel; 0 for none.
         weights: channel -> weight, read-only; a channel without weight is not asked for.
+        vector: of the query, as an earlier round of this call left it in ``Pool.query_vector``: nothing has to be
+            embedded again.
     """
 
     query: str
@@ -59,6 +63,7 @@ class RetrievalRequest:
     filters: Filters = Filters()
     neighbours: int = 0
     weights: Mapping[str, float] = attrs.field(factory=lambda: {"fts": 1.0}, converter=_read_only)
+    vector: bytes | None = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -95,6 +100,18 @@ class Family(Protocol):
         Called on any thread, for several calls at once; may block until ``call.deadline``.  Every member must belong
         to ``request.partition``, and a channel has at most ``request.k`` members, ``neighbour`` at most two for each
         of ``request.neighbours``.  What breaks this makes the family's outcome ``invalid``.
+        """
+
+
+@runtime_checkable
+class SearchingFamily(Protocol):
+    """Retrieval of one kind of evidence whose engine can only admit by itself; it has no ``retrieve``."""
+
+    def search(self, request: RetrievalRequest, floor: AdmissionFloor, call: Call) -> Searched:
+        """Return what reaches *floor* in one scope; called as ``Family.retrieve`` is, once a scope and round.
+
+        A lower floor is asked for only when the gate wants more: at most twice, with the same limits, and with the
+        query's vector of the first round.  What it lets in must hold all that the higher one let in.
         """
 
 

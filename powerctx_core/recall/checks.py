@@ -20,9 +20,10 @@ from powerctx_core.types import (
     Partition,
     Pool,
     RawCandidate,
+    Searched,
 )
 
-__all__ = ["MODES", "SNAPSHOT", "accepts", "check_admission", "check_pool"]
+__all__ = ["MODES", "SNAPSHOT", "accepts", "check_admission", "check_pool", "check_searched"]
 
 MODES = ("none", "snapshot", "fts", "vector", "hybrid")
 """What can have run, weakest first."""
@@ -83,6 +84,27 @@ def check_pool(pool: object, request: RetrievalRequest, identity: Collection[str
     if problem:
         raise PoolInvariantError(f"family {family!r}: {problem}.")
     return _plain(pool)
+
+
+def check_searched(searched: object, request: RetrievalRequest, identity: Collection[str]) -> Searched:
+    """Return what a family that admits inside its engine returned, when it answers *request*.
+
+    Raises:
+        PoolInvariantError: it is no such value, its pool is none for the request, or its numbers cannot be.
+    """
+    family = request.partition.family
+    if not isinstance(searched, Searched):
+        raise PoolInvariantError(f"family {family!r} returned {type(searched).__name__} instead of a Searched.")
+    pool = check_pool(searched.pool, request, identity)
+    for name in ("retrieved", "embeddings", "generation_calls"):
+        value = getattr(searched, name)
+        if type(value) is not int or value < 0:
+            raise PoolInvariantError(f"family {family!r}: {name} is {shown(value)}, not a whole number from 0 up.")
+    if searched.retrieved < len(pool.candidates):
+        raise PoolInvariantError(
+            f"family {family!r}: it admits {len(pool.candidates)} of {searched.retrieved} members that it retrieved."
+        )
+    return attrs.evolve(searched, pool=pool)
 
 
 def _plain(pool: Pool) -> Pool:

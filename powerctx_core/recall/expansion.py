@@ -1,7 +1,8 @@
 """The loop of the gate: judges a round, admits the same pools at a lower floor where that may help, and judges again.
 
-Pure but for the clock: nothing is asked for again, so a round costs no statement and no embedding.  A round counts only
-as a whole: what fails or is late in it is dropped, and the round before is delivered.
+Pure but for the clock: nothing is asked for again, so a round costs no statement and no embedding, except where only
+the engine of a family can admit: that is searched once more a round.  A round counts only as a whole: what fails or is
+late in it is dropped, and the round before is delivered.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from powerctx_core.recall.checks import SNAPSHOT
 from powerctx_core.recall.fetch import Fetched
 from powerctx_core.recall.fusion import in_order
 from powerctx_core.recall.gate import Assessment, Evidence, GatePolicy, assess
-from powerctx_core.recall.group import Group, Ranked
+from powerctx_core.recall.group import FREE, Cost, Group, Ranked
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.rounds import Gathered, first_round, joined, reselect
 from powerctx_core.recall.stages import Stages
@@ -94,6 +95,7 @@ class Expanded(Generic[_P]):
     candidates_by_round: tuple[int, ...] = ()
     counts: tuple[AdmissionCounts, ...] = ()
     recoverable: int = 0
+    added: Cost = FREE
     partial: bool = False
     rounds: tuple[Judged, ...] = ()
     dropped: bool = False
@@ -116,6 +118,9 @@ class Expanded(Generic[_P]):
             dropped_items=short + unfit,
             dropped_below_min_bytes=short,
             dropped_no_fitting_truncation=unfit,
+            added_searches=self.added.searches,
+            added_embeddings=self.added.embeddings,
+            added_generation_calls=self.added.generation_calls,
             recoverable=self.recoverable,
             partial=self.partial,
         )
@@ -128,6 +133,7 @@ class _Round(Generic[_P]):
     groups: Mapping[str, tuple[Group, ...]]
     gathered: Mapping[str, Sequence[Gathered]]
     probed: _P
+    cost: Cost = FREE
 
 
 class _TooLateError(Exception):
@@ -184,7 +190,7 @@ class Expansion(Generic[_P]):
             rounds[0], verdict = self._judged(done, 0)
             reason = verdict.reason
             while not verdict.sufficient and begun < len(self._floors):
-                recoverable = self._recoverable(done)
+                recoverable = self._recoverable(done, begun)
                 if not recoverable:
                     break
                 self._check_time()
@@ -194,7 +200,7 @@ class Expansion(Generic[_P]):
                 self._check_time()
                 done, reason = further, verdict.reason
                 rounds.append(judged)
-                recoverable = self._recoverable(done)
+                recoverable = self._recoverable(done, begun)
             if not verdict.sufficient and verdict.reason != "weak-top-1" and self._exhausted(done, begun):
                 reason = "at-max-rounds"
         except _TooLateError:
@@ -210,6 +216,7 @@ class Expansion(Generic[_P]):
             candidates_by_round=tuple(each.signals.candidate_count for each in assessments),
             counts=tuple(group.counts for groups in done.groups.values() for group in groups if group.searched),
             recoverable=recoverable,
+            added=done.cost,
             partial=partial,
             rounds=tuple(rounds),
             dropped=begun >= len(rounds),
@@ -240,13 +247,18 @@ class Expansion(Generic[_P]):
 
     def _further(self, done: _Round[_P], number: int) -> _Round[_P]:
         """Return the round of that number, the one after *done*."""
+        floor = self._floors[number - 1]
         with self.stages("assess"):
-            groups = self._at(self._floors[number - 1])
+            groups = self._at(floor)
+        found = self.fetched.again(floor)
+        if found is None:
+            raise _TooLateError
+        groups = {**groups, **found.groups}
         gathered = joined(done.gathered, {family: [group.hits for group in given] for family, given in groups.items()})
         probed = self.probe(self._selected(gathered))
         if probed.plan is None:
             raise _TooLateError
-        return _Round(groups, gathered, probed)
+        return _Round(groups, gathered, probed, done.cost + found.cost)
 
     def _check_time(self) -> None:
         if self.deadline.passed:
@@ -263,14 +275,17 @@ class Expansion(Generic[_P]):
         with self.stages("assess"):
             return self._assessed(done, number)
 
-    def _recoverable(self, done: _Round[_P]) -> int:
+    def _recoverable(self, done: _Round[_P], number: int) -> int:
+        """Return how many entries a round after that number may still let in."""
         with self.stages("assess"):
-            return _recoverable(done.groups, self._lowest)
+            unknown = _unknown(done.groups) if number < len(self._floors) else 0
+            return unknown + _recoverable(done.groups, self._lowest)
 
     def _assessed(self, done: _Round[_P], number: int) -> tuple[Judged, Assessment]:
         groups = [group for given in self.fetched.groups.values() for group in given]
-        bounded = done.probed.pressed and not any(
-            done.probed.fits(candidate) for candidate in self._rejected(done, number)
+        unknown = number < len(self._floors) and _unknown(done.groups) > 0
+        bounded = done.probed.pressed and not (
+            unknown or any(done.probed.fits(candidate) for candidate in self._rejected(done, number))
         )
         assessment = assess(
             list(_evidence(done.gathered)),
@@ -290,20 +305,32 @@ class Expansion(Generic[_P]):
             return
         for family, groups in done.groups.items():
             for group, lower in zip(groups, self._lowest[family], strict=True):
+                if group.again is not None:
+                    continue
                 admitted = {key for members in group.ranked.values() for key, _ in members}
                 for key in {key for members in lower.values() for key, _ in members} - admitted:
                     yield group.candidates[key]
 
 
 def _recoverable(groups: Mapping[str, Sequence[Group]], lowest: Mapping[str, Sequence[Ranked]]) -> int:
-    """Return how many entries, a member in a channel, *groups* reject and *lowest* admits; neighbours do not count."""
+    """Return how many entries, a member in a channel, *groups* reject and *lowest* admits; neighbours do not count.
+
+    What an engine admits is counted by :func:`_unknown`.
+    """
     return sum(
         len({key for key, _ in members} - {key for key, _ in group.ranked.get(channel, ())})
         for family, given in groups.items()
         for group, lower in zip(given, lowest[family], strict=True)
+        if group.again is None
         for channel, members in lower.items()
         if channel != _NEIGHBOUR
     )
+
+
+def _unknown(groups: Mapping[str, Sequence[Group]]) -> int:
+    """Return how many members engines reject: which of them a lower floor lets in, only they can tell."""
+    rejecting = (group.counts for given in groups.values() for group in given if group.again is not None)
+    return sum(counts.retrieved - counts.admitted for counts in rejecting)
 
 
 def _evidence(gathered: Mapping[str, Sequence[Gathered]]) -> Iterator[Evidence]:

@@ -18,15 +18,23 @@ import attrs
 
 from powerctx_core.errors import PluginError, PoolInvariantError, PowerctxError, StoreError, kind
 from powerctx_core.families import stored_pools
-from powerctx_core.ports import AdmissionRule, Call, RetrievalRequest, Snapshot, VectorIndex
+from powerctx_core.ports import (
+    AdmissionRule,
+    Call,
+    Family,
+    RetrievalRequest,
+    SearchingFamily,
+    Snapshot,
+    VectorIndex,
+)
 from powerctx_core.recall.embedding import QueryEmbeddings
-from powerctx_core.recall.group import Asked, Group, RuleFailed, Source
+from powerctx_core.recall.group import FREE, Asked, Cost, Group, RuleFailed, Source
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages
 from powerctx_core.records import FamilySpec
-from powerctx_core.types import Deadline, Pool
+from powerctx_core.types import AdmissionFloor, Deadline, Pool
 
-__all__ = ["Fetch", "Fetched", "Limits", "Waiting"]
+__all__ = ["Again", "Fetch", "Fetched", "Limits", "Waiting"]
 
 _LOGGER = logging.getLogger("powerctx")
 
@@ -71,11 +79,22 @@ class Fetched:
         groups: family -> its groups, in the order of sources and scopes, whatever arrived first.
         late: families and ``family:channel`` that did not answer in time.
         failed: family -> a word for why the call went on without it.
+        again: asks once more, at another floor, what only an engine can admit.  Returns it, or ``None`` when some of it
+            is not there in time; raises when some of it fails.
     """
 
     groups: Mapping[str, tuple[Group, ...]]
     late: frozenset[str]
     failed: Mapping[str, str]
+    again: Callable[[AdmissionFloor], Again | None] = attrs.field(default=lambda _: Again(), eq=False, repr=False)
+
+
+@attrs.frozen
+class Again:
+    """What engines admit at another floor, by family, and what finding it cost."""
+
+    groups: Mapping[str, tuple[Group, ...]] = attrs.field(factory=dict)
+    cost: Cost = FREE
 
 
 class Waiting(Protocol):
@@ -130,16 +149,7 @@ class Fetch:
         Raises:
             PowerctxError: a family failed, and *degrade* is off; of several, the first in their order.
         """
-        arrivals = [_Arrival() for _ in sources]
-        asked = list(zip(sources, arrivals, strict=True))
-        if self.limits.call.at is not None:
-            if not self.limits.native.passed:
-                self._fan_out(asked, workers)
-        elif len(sources) == 1 and not sources[0].stored:
-            self._retrieve(*asked[0])
-        else:
-            stored = [each for each in asked if each[0].stored]
-            self._fan_out([each for each in asked if not each[0].stored], workers, partial(self._together, stored))
+        arrivals = self._ask(sources, workers)
         groups: dict[str, tuple[Group, ...]] = {}
         late: set[str] = set()
         failed: dict[str, str] = {}
@@ -155,7 +165,41 @@ class Fetch:
             if len(arrived) < len(source.requests):
                 late.add(name)
             late |= {f"{name}:{channel}" for group in arrived for channel in group.late}
-        return Fetched(groups=groups, late=frozenset(late), failed=failed)
+        again = partial(self._again, groups, workers)
+        return Fetched(groups=groups, late=frozenset(late), failed=failed, again=again)
+
+    def _again(self, groups: Mapping[str, tuple[Group, ...]], workers: Waiting, floor: AdmissionFloor) -> Again | None:
+        """Search at *floor* for those of *groups* that only their engine can admit; see :attr:`Fetched.again`."""
+        sources = []
+        for given in groups.values():
+            asked = [group.again for group in given if group.again is not None]
+            if asked:
+                requests = tuple(each.request for each in asked)
+                sources.append(attrs.evolve(asked[0].source, requests=requests, floor=floor))
+        before = self.embeddings.made
+        arrivals = self._ask(sources, workers) if sources else []
+        for source, arrival in zip(sources, arrivals, strict=True):
+            if arrival.error is not None and not arrival.left:
+                raise arrival.error
+            if len(arrival.groups) < len(source.requests):
+                return None
+        found = {source.spec.name: arrival.groups for source, arrival in zip(sources, arrivals, strict=True)}
+        costs = [group.cost for given in found.values() for group in given]
+        return Again(found, sum(costs, Cost(embeddings=self.embeddings.made - before)))
+
+    def _ask(self, sources: Sequence[Source], workers: Waiting) -> Sequence[_Arrival]:
+        """Ask all sources, and return where they leave what they have."""
+        arrivals = [_Arrival() for _ in sources]
+        asked = list(zip(sources, arrivals, strict=True))
+        if self.limits.call.at is not None:
+            if not self.limits.native.passed:
+                self._fan_out(asked, workers)
+        elif len(sources) == 1 and not sources[0].stored:
+            self._retrieve(*asked[0])
+        else:
+            stored = [each for each in asked if each[0].stored]
+            self._fan_out([each for each in asked if not each[0].stored], workers, partial(self._together, stored))
+        return arrivals
 
     def _fan_out(
         self, asked: Sequence[_Awaited], workers: Waiting, meanwhile: Callable[[], None] = lambda: None
@@ -202,7 +246,7 @@ class Fetch:
                         with self.stages("retrieve"):
                             pool = next(pools)
                         try:
-                            self._keep(scope, arrival, arrival.groups, pool)
+                            arrival.groups = (*arrival.groups, scope.group(pool, self._missing(request)))
                         except BaseException as error:  # noqa: BLE001 - its rule's
                             self._failed(source, arrival, error)
         except BaseException as error:  # noqa: BLE001 - the store's, which all of them read
@@ -220,13 +264,22 @@ class Fetch:
                     if self.limits.native.passed:
                         return
                     asked = self._asked(source, request, rule)
-                    before = arrival.groups
-                    call = self._call(snapshot, partial(self._offer, asked, arrival, before))
-                    with self.stages("retrieve"):
-                        pool = family.retrieve(request, call)
-                    self._keep(asked, arrival, before, pool)
+                    self._scope(asked, family, snapshot, arrival)
         except BaseException as error:  # noqa: BLE001 - kept, and raised by whoever waits
             self._failed(source, arrival, error)
+
+    def _scope(self, asked: Asked, family: Family | SearchingFamily, snapshot: Snapshot, arrival: _Arrival) -> None:
+        """Ask a family for one scope."""
+        before, request = arrival.groups, asked.request
+        if isinstance(family, SearchingFamily):
+            with self.stages("retrieve"):
+                found = family.search(request, asked.source.floor, self._call(snapshot))
+            arrival.groups = (*before, asked.searched(found, self._missing(request)))
+            return
+        call = self._call(snapshot, partial(self._offer, asked, arrival, before))
+        with self.stages("retrieve"):
+            pool = family.retrieve(request, call)
+        arrival.groups = (*before, asked.group(pool, self._missing(request)))
 
     def _asked(self, source: Source, request: RetrievalRequest, rule: AdmissionRule) -> Asked:
         return Asked(source=source, request=request, rule=rule, policy=self.policy, stages=self.stages)
@@ -246,11 +299,10 @@ class Fetch:
         missing = frozenset(asked.request.weights) - frozenset(getattr(pool, "channels", ()))
         arrival.groups = (*before, asked.group(pool, missing))
 
-    def _keep(self, asked: Asked, arrival: _Arrival, before: tuple[Group, ...], pool: object) -> None:
-        """Leave behind what a scope gave."""
-        wanted = asked.request.weights.get("vector", 0.0) > 0.0
-        missing = frozenset({"vector"} if wanted and self.embeddings.late else ())
-        arrival.groups = (*before, asked.group(pool, missing))
+    def _missing(self, request: RetrievalRequest) -> frozenset[str]:
+        """Return the channels that were wanted and are late unless the pool has them."""
+        wanted = request.weights.get("vector", 0.0) > 0.0
+        return frozenset({"vector"} if wanted and self.embeddings.late else ())
 
     def _failed(self, source: Source, arrival: _Arrival, error: BaseException) -> None:
         """Note what a family raised.

@@ -7,24 +7,46 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from powerctx_core.ports import AdmissionRule, Family, RetrievalRequest
-from powerctx_core.recall.admission import admitting
-from powerctx_core.recall.checks import SNAPSHOT, check_admission, check_pool
+from powerctx_core.errors import PoolInvariantError
+from powerctx_core.ports import AdmissionRule, Family, RetrievalRequest, SearchingFamily
+from powerctx_core.recall.admission import FloorAdmission, admitting
+from powerctx_core.recall.checks import SNAPSHOT, check_admission, check_pool, check_searched
 from powerctx_core.recall.fusion import fuse
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages
 from powerctx_core.records import FamilySpec
 from powerctx_core.types import Admission, AdmissionCounts, AdmissionFloor, Hit, Key, Pool, RawCandidate
 
-__all__ = ["Asked", "Group", "Ranked", "RuleFailed", "Source"]
-
+__all__ = ["FREE", "Asked", "Cost", "Group", "Ranked", "RuleFailed", "Source"]
 
 Ranked = Mapping[str, Sequence[tuple[Key, float]]]
 """Channel -> the members that a floor admits, with their scores, best first."""
+_OPEN = AdmissionFloor(idf_mass=0.0)
+"""Lets in whatever can be ranked."""
 
 
 class RuleFailed(Exception):
     """A family's admission rule raised its ``__cause__``."""
+
+
+@attrs.frozen
+class Cost:
+    """What searches of engines cost."""
+
+    searches: int = 0
+    embeddings: int = 0
+    generation_calls: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        """Return the sum."""
+        return Cost(
+            self.searches + other.searches,
+            self.embeddings + other.embeddings,
+            self.generation_calls + other.generation_calls,
+        )
+
+
+FREE = Cost()
 
 
 @attrs.frozen(kw_only=True)
@@ -41,6 +63,8 @@ class Group:
         ranked: what was admitted, by channel.
         admitted: returns what another floor would admit, by channel.
         at: returns what the same pool gives at another floor.  Both ask nobody, and may raise :class:`RuleFailed`.
+        again: what to ask for another floor, where only an engine can tell; the two above know this one alone.
+        cost: of asking, where the engine admitted.
     """
 
     counts: AdmissionCounts
@@ -55,6 +79,8 @@ class Group:
     ranked: Ranked
     admitted: Callable[[AdmissionFloor], Ranked] = attrs.field(eq=False, repr=False)
     at: Callable[[AdmissionFloor], Group] = attrs.field(eq=False, repr=False)
+    again: Asked | None = attrs.field(default=None, eq=False, repr=False)
+    cost: Cost = FREE
 
 
 @attrs.frozen(kw_only=True)
@@ -64,6 +90,7 @@ class Source:
     Attributes:
         requests: one a scope, in the order of the scopes.
         ceiling: hits that are kept of each scope.
+        floor: at which it is asked, where its engine admits.
         stored: it is :class:`powerctx_core.families.StoredFamily`, so that several of them can be asked together.
         make: returns the family and its admission rule, which are made at their first use; may block.
     """
@@ -71,8 +98,9 @@ class Source:
     spec: FamilySpec
     requests: tuple[RetrievalRequest, ...]
     ceiling: int
+    floor: AdmissionFloor
     stored: bool = False
-    make: Callable[[], tuple[Family, AdmissionRule]]
+    make: Callable[[], tuple[Family | SearchingFamily, AdmissionRule]]
 
 
 @attrs.frozen(kw_only=True)
@@ -105,6 +133,51 @@ class Asked:
         late = pool.late | (missing - frozenset(pool.channels))
         with self.stages("assess"):
             return _Admitting(self, pool, late).at(self.policy.floor)
+
+    def searched(self, returned: object, missing: frozenset[str] = frozenset()) -> Group:
+        """Check what a family that admits inside its engine returned, and rank and fuse it.
+
+        Args:
+            returned: what was found, unless the family breaks its contract.
+            missing: as of :meth:`group`.
+
+        Raises:
+            PoolInvariantError: it is no answer to the request.
+        """
+        if inspect.iscoroutine(returned):
+            returned.close()
+        request, family = self.request, self.source.spec.name
+        found = check_searched(returned, request, self.source.spec.identity)
+        pool = found.pool
+        with self.stages("assess"):
+            admission = FloorAdmission().admit(pool, request.terms, _OPEN)
+            members = len(pool.candidates)
+            if admission.counts.admitted < members:
+                unranked = members - admission.counts.admitted
+                raise PoolInvariantError(
+                    f"family {family!r}: {unranked} members that it admits cannot be ranked; "
+                    "one of fts holds a term that the statistics count, one of vector has a cosine."
+                )
+            counts = attrs.evolve(admission.counts, retrieved=found.retrieved)
+            hits = fuse(
+                pool, admission, self.policy, weights=request.weights, query=request.terms, limit=self.source.ceiling
+            )
+        group = Group(
+            counts=counts,
+            hits=hits,
+            mode=pool.mode,
+            terms=tuple(pool.terms),
+            matched=found.retrieved > 0,
+            items=pool.statistics.items,
+            late=pool.late | (missing - frozenset(pool.channels)),
+            candidates=pool.candidates,
+            ranked=admission.ranked,
+            admitted=lambda _: admission.ranked,
+            at=lambda _: group,
+            again=attrs.evolve(self, request=attrs.evolve(request, vector=pool.query_vector)),
+            cost=Cost(1, found.embeddings, found.generation_calls),
+        )
+        return group
 
     def _snapshot(self, pool: Pool) -> Group:
         """Return all of *pool*: the most recent first, those of the current scope before those of references."""

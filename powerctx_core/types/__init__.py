@@ -49,6 +49,7 @@ from powerctx_core.types.retrieval import (
     Pool,
     QueryTerms,
     RawCandidate,
+    Searched,
 )
 from powerctx_core.types.section import DEFAULT_SECTIONS, SECTION_LIMIT, Section, sections_of
 from powerctx_core.types.session import (
@@ -114,6 +115,7 @@ __all__ = [
     "Readable",
     "RecallEffort",
     "Revision",
+    "Searched",
     "Section",
     "Session",
     "SessionKey",

@@ -29,6 +29,7 @@ __all__ = [
     "Pool",
     "QueryTerms",
     "RawCandidate",
+    "Searched",
 ]
 
 HEAD_BYTES = 4096
@@ -213,6 +214,22 @@ def _between(low: float, high: float) -> Callable[[object, attrs.Attribute[Any],
             )
 
     return check
+
+
+@attrs.frozen(kw_only=True)
+class Searched:
+    """What a family that admits inside its engine found for one scope at one floor.
+
+    Attributes:
+        pool: what the floor let in, in every channel, and nothing else.
+        retrieved: members that the engine weighed, over all channels, admitted or not: at least those of *pool*.
+        embeddings, generation_calls: texts embedded and texts generated for this search, beside ``call.embed``.
+    """
+
+    pool: Pool
+    retrieved: int
+    embeddings: int = 0
+    generation_calls: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "docs" / "plugins"
 PAGES = {hook: PLUGINS / f"{hook.removeprefix('powerctx_').replace('_', '-')}.md" for hook in hookspecs.HOOKS}
 PORTS: Mapping[str, tuple[str, ...]] = {
-    "powerctx_families": ("Family",),
+    "powerctx_families": ("Family", "SearchingFamily"),
     "powerctx_admissions": ("AdmissionRule",),
     "powerctx_candidate_providers": ("Provider",),
     "powerctx_renderers": ("Renderer",),
