@@ -1,8 +1,8 @@
 """Measures the store: ``python benchmarks/store.py [--items N] [--queries N] [--url URL]``.
 
 Fills one scope with seeded synthetic texts of about 250 characters and unit vectors, and times each query in turn:
-``prepare``, then the two raw queries of the engines (the 64 best by words of the companion's index, ranked by SQLite, and
-the 64 nearest of Chroma with their distances).  Figures are milliseconds; the lines below them say what ``prepare``
+``prepare``, then the two raw queries of the engines (the 64 best by words of the companion's index, ranked by SQLite,
+and the 64 nearest of Chroma with their distances).  Figures are milliseconds; the lines below them say what ``prepare``
 takes beside the two, and how many statements it runs.  A store that *URL* names is kept, and measured again by the next
 call; a server's companion has to be SQLite here.
 """
