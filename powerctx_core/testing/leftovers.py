@@ -19,7 +19,7 @@ from powerctx_core.config import Settings, structure
 from powerctx_core.errors import PowerctxError
 from powerctx_core.host import Host
 from powerctx_core.memory_store import MemoryStore
-from powerctx_core.ports import Call, EmbedRequest, LexicalRequest, RetrievalRequest, Selection, Store
+from powerctx_core.ports import Call, EmbedRequest, LexicalRequest, RetrievalRequest, SearchingFamily, Selection, Store
 from powerctx_core.records import NoSettings, StoreSpec
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import AdmissionFloor, Deadline, Item, LexicalStatistics, Partition, Pool
@@ -104,7 +104,11 @@ def _use_family(family: Any, name: str) -> None:
     store = MemoryStore("memory://", NoSettings())
     request = RetrievalRequest(query=_WORDS, terms=analyse_query(_WORDS), partition=Partition(_SCOPE, name), k=8)
     with store.catalogue.snapshot(Deadline()) as snapshot:
-        family.retrieve(request, Call(deadline=Deadline.after(10.0), catalogue=snapshot))
+        call = Call(deadline=Deadline.after(10.0), catalogue=snapshot)
+        if isinstance(family, SearchingFamily):
+            family.search(request, AdmissionFloor(), call)
+        else:
+            family.retrieve(request, call)
     store.close()
 
 

@@ -10,13 +10,24 @@ import attrs
 
 from powerctx_core.context import Context
 from powerctx_core.hookspecs import hookimpl
-from powerctx_core.ports import Call, EmbedRequest, Family, RetrievalRequest
+from powerctx_core.ports import Call, EmbedRequest, Family, RetrievalRequest, SearchingFamily
 from powerctx_core.records import FamilySpec
 from powerctx_core.testing.contract import agree
 from powerctx_core.testing.embedder_words import cosine
 from powerctx_core.text.cut import head
 from powerctx_core.text.terms import analyse, analyse_query, analysed_text
-from powerctx_core.types import HEAD_BYTES, Address, Deadline, Filters, Item, Partition, Pool, RawCandidate
+from powerctx_core.types import (
+    HEAD_BYTES,
+    Address,
+    AdmissionFloor,
+    Deadline,
+    Filters,
+    Item,
+    Partition,
+    Pool,
+    RawCandidate,
+    Searched,
+)
 from powerctx_core.vectors import embedding_text
 
 __all__ = [
@@ -34,6 +45,8 @@ __all__ = [
 ]
 
 BOTH: Mapping[str, float] = {"fts": 1.0, "vector": 0.5}
+FLOORS = (AdmissionFloor(idf_mass=0.2), AdmissionFloor(idf_mass=0.1), AdmissionFloor(idf_mass=0.0))
+"""Those of the default policy, round by round."""
 NEAR = 0.01
 """What two cosines of one pair of vectors may differ by: stores keep vectors in half precision."""
 
@@ -60,7 +73,7 @@ class Question:
         self.ctx = ctx
         self.items = items
         self.spec: FamilySpec = ctx.host.spec("powerctx_families", name)
-        self.family: Family = ctx.host.part("powerctx_families", name)
+        self.family: Family | SearchingFamily = ctx.host.part("powerctx_families", name)
         self.scope = items[0].scope_id
         self.scopes = tuple(dict.fromkeys(item.scope_id for item in items))
 
@@ -78,7 +91,27 @@ class Question:
     ) -> Pool:
         """Return what the family answers."""
         with self.ctx.store.catalogue.snapshot(deadline) as snapshot:
-            return self.family.retrieve(request, self.call(snapshot, deadline=deadline, offer=offer))
+            return self.asked(request, self.call(snapshot, deadline=deadline, offer=offer))
+
+    def asked(self, request: RetrievalRequest, call: Call) -> Pool:
+        """Return what the family answers; one whose engine admits is asked at the lowest floor."""
+        if isinstance(self.family, SearchingFamily):
+            return self.family.search(request, FLOORS[-1], call).pool
+        return self.family.retrieve(request, call)
+
+    def rounds(self, request: RetrievalRequest) -> Iterator[tuple[Searched, int]]:
+        """Give what a family whose engine admits finds in each round, and how many texts it has core embed for it."""
+        if not isinstance(self.family, SearchingFamily):
+            return
+        for floor in FLOORS:
+            embedded: list[str] = []
+            with self.ctx.store.catalogue.snapshot(Deadline()) as snapshot:
+                call = self.call(snapshot, deadline=Deadline())
+                embed = call.embed
+                noted = attrs.evolve(call, embed=lambda text: embedded.append(text) or embed(text))  # type: ignore[func-returns-value]  # noqa: B023 - called in this round alone
+                found = self.family.search(request, floor, noted)
+            yield found, len(embedded)
+            request = attrs.evolve(request, vector=found.pool.query_vector)
 
     def call(self, snapshot: Any, **fields: Any) -> Call:
         """Make a call over *snapshot*, with vectors where store and embedder have them."""

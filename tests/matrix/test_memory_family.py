@@ -1,4 +1,4 @@
-"""Core's own family under the contract of families, on the store in memory."""
+"""Core's own families under the contract of families, on the store in memory."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ class TestMemoryFamilyByWords(FamilyContract):
     family_name = "memory"
     plugins = ()
     embedder = None
+
+
+class TestExperience(FamilyContract):
+    family_name = "experience"
+    plugins = ()

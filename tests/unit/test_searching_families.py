@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+from kit_fakes.searching import Engine
 
 import powerctx_core as powerctx
 from powerctx_core import (
@@ -24,6 +25,25 @@ from powerctx_core import (
     Searched,
     hookimpl,
 )
+from powerctx_core.testing import FamilyContract
+
+
+class Engines:
+    """Offers the honest engine of the kit's fakes."""
+
+    @hookimpl
+    def powerctx_families(self) -> list[FamilySpec]:
+        """Offer the family."""
+        return [FamilySpec(name="engine", factory=Engine)]
+
+
+class TestEngine(FamilyContract):
+    """An honest one passes the whole contract."""
+
+    family_name = "engine"
+    plugins = ()
+    extra = (Engines(),)
+
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 VECTOR = bytes(8)

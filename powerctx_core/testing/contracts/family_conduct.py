@@ -56,7 +56,7 @@ class ConductContract(OpenFamilyContract):
         with ask.ctx.store.catalogue.snapshot(Deadline()) as snapshot:
             call = ask.call(snapshot, deadline=Deadline())
             held = values(call)
-            ask.family.retrieve(request, call)
+            ask.asked(request, call)
 
             assert values(call) == held
         assert values(request) == before

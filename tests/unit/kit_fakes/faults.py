@@ -28,6 +28,7 @@ GROUPS = (
     "ledgers",
     "sessions",
     "families",
+    "searching",
     "answers",
     "packages",
 )
