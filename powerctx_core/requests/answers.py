@@ -51,7 +51,7 @@ class Diagnostics:
         policy: recall policy in force.
         fallback: ``none``, ``inference_unavailable`` or ``inference_timeout``: why words alone had to do.
         embeddings: texts that were embedded.
-        modes: family -> what ran (``fts``, ``vector``, ``hybrid``, ``none``), over its scopes.
+        modes: family -> what ran (``fts``, ``vector``, ``hybrid``, ``snapshot``, ``none``), over its scopes.
         counts: members before and after admission, per family and scope.
         terms_used, terms_total: query terms used by retrieval, and distinct ones in the query.
         omitted: reason -> number of candidates that were not delivered.

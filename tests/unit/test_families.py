@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -308,3 +309,131 @@ def test_any_family_may_not_be_searched() -> None:
             assert field == caught.value.field
 
     assert ["s4", "s3", "s2", "r5", "r6"] == [address.scope_id + address.artifact_id for address in prepared.selected]
+
+
+COMPATIBLE = "powercontext.recall.v2"
+POLICIES = ("powerctx.recall.v1", COMPATIBLE)
+
+
+@pytest.fixture
+def full() -> Iterator[powerctx.Context]:
+    """A store with twenty items of each family in the current scope, and of those three in a reference."""
+    with powerctx.open("memory://", plugins=(), settings={}) as ctx:
+        stored(ctx, *SEARCHED, "resource", "skill", number=20)
+        stored(ctx, *SEARCHED, "resource", "skill", number=3, scope="r")
+        yield ctx
+
+
+@pytest.mark.parametrize("gate", ["off", "v2"])
+def test_the_compatible_policy_keeps_its_limits_of_entries(full: powerctx.Context, gate: str) -> None:
+    """Eight entries of all families, two of them experiences, families in turn, however many are asked for."""
+    prepared = full.prepare(
+        "alpha", scope_id="s", references=["r"], policy=COMPATIBLE, gate=gate, max_items=64, max_bytes=32768
+    )
+
+    families = delivered(prepared)
+    assert 8 == len(families)
+    assert 2 == families.count("experience")
+    assert ["memory", "topic-memory", "experience"] * 2 == families[:6]
+    skills = full.prepare("alpha", scope_id="s", families=["skill"], policy=COMPATIBLE, max_items=64)
+    assert 4 == len(skills.selected)
+
+
+def test_some_families_are_of_the_current_scope_alone(full: powerctx.Context) -> None:
+    """Topics, resources and skills of references are not asked for."""
+    found = full.find(
+        "alpha", scope_id="s", references=["r"], families=[*SEARCHED, "resource", "skill"], limit=1000
+    )  # fmt: skip
+
+    assert {"memory", "experience"} == {hit.address.family for hit in found.hits if hit.address.scope_id == "r"}
+    assert {("memory", "r"), ("experience", "r")} == {
+        (each.family, each.scope_id) for each in found.diagnostics.counts if each.scope_id == "r"
+    }
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("gate", ["off", "v2"])
+def test_the_order_does_not_depend_on_that_of_the_families(full: powerctx.Context, policy: str, gate: str) -> None:
+    """Families in any order, and from workers or one after the other, give the same bytes."""
+    contents = {
+        full.prepare(
+            "alpha 1 memory", scope_id="s", references=["r"], families=names, policy=policy, gate=gate, deadline_ms=wait
+        ).content
+        for names in permutations(SEARCHED)
+        for wait in (None, 60_000)
+    }
+
+    assert 1 == len(contents)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_named_set_of_families_is_never_widened(policy: str) -> None:
+    """A thin answer makes the gate admit more of what was named, and of nothing else."""
+    with powerctx.open("memory://", plugins=(), settings={}) as ctx:
+        stored(ctx, *SEARCHED)
+        prepared = ctx.prepare("alpha zebra quagga", scope_id="s", families=["experience"], policy=policy, gate="v2")
+
+    effort = prepared.diagnostics.effort
+    assert effort is not None
+    assert effort.reason in {"thin-candidates", "at-max-rounds"}
+    assert {"experience"} == {counts.family for counts in (*prepared.diagnostics.counts, *effort.admission_by_family)}
+    assert ["experience"] == delivered(prepared)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_equal_evidence_in_two_places_is_two_pieces_of_evidence(policy: str) -> None:
+    """One id and one text in two scopes and two families have four identities, each delivered once."""
+    with powerctx.open("memory://", plugins=(), settings={}) as ctx:
+        ctx.put(
+            [
+                Item(scope_id=scope, family=family, artifact_id="same", text="alpha beta")
+                for scope in ("s", "r")
+                for family in ("memory", "experience")
+            ]
+        )
+        prepared = ctx.prepare("alpha beta", scope_id="s", references=["r"], policy=policy, gate="v2", max_items=64)
+
+    places = [(address.scope_id, address.family) for address in prepared.selected]
+    expected = [(scope, family) for scope in ("s", "r") for family in ("memory", "experience")]
+    assert sorted(expected) == sorted(places)
+
+
+def test_experiences_have_vectors_when_settings_say_so() -> None:
+    """By default they are found by words; a weight embeds and searches them, and 0 does neither with any family."""
+    for weights, modes in (
+        ({}, {"memory": "hybrid", "topic-memory": "hybrid", "experience": "fts"}),
+        ({"experience": 0.3, "memory": 0.0}, {"memory": "fts", "topic-memory": "hybrid", "experience": "hybrid"}),
+    ):
+        settings = {"retrieval": {"vector_weights": weights, "embedding_timeout_s": 60.0}}
+        with powerctx.open("memory://", plugins=(), embedder="hash", settings=settings) as ctx:
+            stored(ctx, *SEARCHED)
+            prepared = ctx.prepare("alpha", scope_id="s")
+            assert ctx.store.vectors is not None
+            assert modes == dict(prepared.diagnostics.modes)
+            assert list(modes.values()).count("hybrid") == ctx.store.vectors.count()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("gate", ["off", "v2"])
+def test_a_scope_without_vectors_is_found_by_words(policy: str, gate: str) -> None:
+    """An embedder is open, and nothing has a vector: words admit, and no error says that vectors are missing."""
+    settings = {"retrieval": {"embedding_timeout_s": 60.0}}
+    with powerctx.open("memory://", plugins=(), embedder="hash", settings=settings) as ctx:
+        ctx.put([Item(scope_id="s", family=family, text=f"alpha beta {family}") for family in SEARCHED], embed=False)
+        prepared = ctx.prepare("alpha beta", scope_id="s", policy=policy, gate=gate)
+
+    assert {*SEARCHED} == {*delivered(prepared)}
+    assert "none" == prepared.diagnostics.fallback
+
+
+@pytest.mark.parametrize("gate", ["off", "v2"])
+def test_no_section_asks_no_family(full: powerctx.Context, gate: str) -> None:
+    """``sections=[]`` counts, judges and delivers nothing."""
+    prepared = full.prepare("alpha", scope_id="s", sections=[], gate=gate)
+
+    assert ("empty", "no_content", (), ()) == (
+        prepared.status,
+        prepared.diagnostics.outcome,
+        prepared.diagnostics.counts,
+        prepared.diagnostics.modes,
+    )
