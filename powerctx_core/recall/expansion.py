@@ -189,10 +189,9 @@ class Expansion(Generic[_P]):
         try:
             rounds[0], verdict = self._judged(done, 0)
             reason = verdict.reason
-            while not verdict.sufficient and begun < len(self._floors):
-                recoverable = self._recoverable(done, begun)
-                if not recoverable:
-                    break
+            if not verdict.sufficient and self._floors:
+                recoverable = self._recoverable(done)
+            while not verdict.sufficient and recoverable:
                 self._check_time()
                 begun += 1
                 further = self._further(done, begun)
@@ -200,7 +199,8 @@ class Expansion(Generic[_P]):
                 self._check_time()
                 done, reason = further, verdict.reason
                 rounds.append(judged)
-                recoverable = self._recoverable(done, begun)
+                # Behind the last floor there is none.
+                recoverable = self._recoverable(done) if begun < len(self._floors) else 0
             if not verdict.sufficient and verdict.reason != "weak-top-1" and self._exhausted(done, begun):
                 reason = "at-max-rounds"
         except _TooLateError:
@@ -275,11 +275,10 @@ class Expansion(Generic[_P]):
         with self.stages("assess"):
             return self._assessed(done, number)
 
-    def _recoverable(self, done: _Round[_P], number: int) -> int:
-        """Return how many entries a round after that number may still let in."""
+    def _recoverable(self, done: _Round[_P]) -> int:
+        """Return how many entries a further round may let in."""
         with self.stages("assess"):
-            unknown = _unknown(done.groups) if number < len(self._floors) else 0
-            return unknown + _recoverable(done.groups, self._lowest)
+            return _unknown(done.groups) + _recoverable(done.groups, self._lowest)
 
     def _assessed(self, done: _Round[_P], number: int) -> tuple[Judged, Assessment]:
         groups = [group for given in self.fetched.groups.values() for group in given]
