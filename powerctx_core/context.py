@@ -269,7 +269,20 @@ class Context:
             InvalidRequest, PluginError, PlanInvariantError, StoreError: as :meth:`prepare`.
         """
         self._check_open()
-        explanation = self._engine.explain(request_of(PrepareRequest, request, parameters))
+        return self._explain(request_of(PrepareRequest, request, parameters))
+
+    async def aexplain(self, request: str | PrepareRequest, **parameters: Any) -> Explanation:
+        """Return what :meth:`explain` returns, without blocking the event loop; see :meth:`aprepare`.
+
+        Raises:
+            InvalidRequest, PluginError, PlanInvariantError, StoreError: as :meth:`prepare`.
+        """
+        self._check_open()
+        checked = request_of(PrepareRequest, request, parameters)
+        return await awaited(self._calls, partial(self._explain, checked), self._engine.deadline(checked))
+
+    def _explain(self, request: PrepareRequest, deadline: Deadline | None = None) -> Explanation:
+        explanation = self._engine.explain(request, deadline)
         self._told(explanation.response)
         return explanation
 

@@ -42,11 +42,12 @@ def _entry(each: ExplainedCandidate, explanation: Explanation, colours: dict[str
         *([chip("cut", "warn")] if each.fate == "cut" else []),
         *([chip("to read", "warn")] if each.fate == "listed" else []),
     ]
+    measures = (("score", each.score), ("match", each.match))
+    judged = "" if "snapshot" in each.channels else "".join(_measure(name, value, kind) for name, value in measures)
     return (
         f'<li class="card"><div class="name"><b dir="auto">{text(named(each))}</b>'
         f'<code>{text(each.address.uri)}</code></div><p class="chips">{"".join(chips)}</p>'
-        f'<dl class="measures">{_measure("score", each.score, kind)}{_measure("match", each.match, kind)}'
-        f"{_size(each)}</dl>{_words(each, explanation)}</li>"
+        f'<dl class="measures">{judged}{_size(each)}</dl>{_words(each, explanation)}</li>'
     )
 
 
@@ -62,7 +63,7 @@ def _size(each: ExplainedCandidate) -> str:
 
 
 def _words(each: ExplainedCandidate, explanation: Explanation) -> str:
-    if not explanation.query_units:
+    if not explanation.query_units or "snapshot" in each.channels:  # it is there whatever the query is
         return ""
     held = set(each.matched_units)
     words = "".join(

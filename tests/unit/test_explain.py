@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -87,6 +88,14 @@ def test_it_is_the_call_itself(ctx: powerctx.Context) -> None:
     asked["include_receipt"] = True
     assert ctx.explain(QUERY, **asked).response.receipt is not None
     assert wire.canonical(ctx.explain(QUERY, **asked).response) == wire.canonical(ctx.prepare(QUERY, **asked))
+
+
+def test_it_can_be_awaited(ctx: powerctx.Context) -> None:
+    """The awaited form says the same."""
+    ctx.put(items(*THIN))
+    waited = asyncio.run(ctx.aexplain(QUERY, scope_id="s", gate="v2"))
+
+    assert wire.canonical(waited) == wire.canonical(ctx.explain(QUERY, scope_id="s", gate="v2"))
 
 
 def test_rounds_are_told_with_their_verdicts(ctx: powerctx.Context) -> None:
