@@ -102,11 +102,18 @@ class Account:
             gate=None if self.gate is None else Policy(policy_id=self.gate.policy_id, policy_digest=self.gate.digest),
             budgets=tuple(self._budgets()),
             rounds=tuple(self._rounds()),
-            searches=tuple(self._searches()),
+            searches=(*self._searches(), *self._searches_again()),
+            expanded_by_model=any(group.cost.generation_calls > 0 for group in self._groups()),
             selected=selected,
             omitted=self._omitted(),
             stages=self.stages.runs,
         )
+
+    def _groups(self) -> Iterator[Group]:
+        """Give the groups of all rounds."""
+        for judged in self.rounds:
+            for groups in judged.groups.values():
+                yield from groups
 
     def _empty_reason(self) -> str:
         if self.recall is None:
@@ -139,7 +146,7 @@ class Account:
             yield RecallRound(round=dropped, outcome="expansion_failed", retained=False)  # type: ignore[arg-type]  # 1 or 2
 
     def _searches(self) -> Iterator[Search]:
-        """Give each retrieval; rounds after the first search only where an engine admits."""
+        """Give each retrieval of the first round."""
         if self.recall is None:
             return
         fetched = self.recall.fetched
@@ -155,11 +162,20 @@ class Account:
             asked = 1 + (len(self.request.references) if spec.searched == "current+references" else 0)
             for _ in range(asked - len(groups)):
                 yield Search(round=0, family=family, mode="none", outcome="late")
+
+    def _searches_again(self) -> Iterator[Search]:
+        """Give each retrieval of later rounds, which search only where an engine admits, with the vector of before."""
         for number, judged in enumerate(self.rounds[1:], 1):
             for group in (group for groups in judged.groups.values() for group in groups if group.again is not None):
                 family = group.counts.family
                 reason = self._fallback(family, group)
-                yield Search(round=number, family=family, mode=group.mode, outcome="completed", fallback_reason=reason)
+                yield Search(
+                    round=number,
+                    family=family,
+                    mode=group.mode,
+                    outcome="completed",
+                    fallback_reason="reused_fts_fallback" if reason.startswith("inference") else reason,
+                )
 
     def _fallback(self, family: str, group: Group) -> str:
         """Return why a search by words had no vector."""

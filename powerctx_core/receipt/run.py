@@ -93,7 +93,7 @@ class Run:
         gate: the policy that judged, when one did.
         searches: each retrieval that ran or should have run.
         reranks: each call of a reranker.
-        expanded_by_model: a model made further queries.
+        expanded_by_model: a model made further queries, or took part in a search.
         selected: in the order of delivery.
         omitted: (family, reason) -> candidates.
         stages: each run of a stage, with its seconds.

@@ -184,7 +184,7 @@ class ReceiptV1:
         content_digest: of the delivered text; null when there is none.
         used_bytes: its UTF-8 length.
         truncated: an entry was cut for size.
-        non_deterministic: a model reranker, or a model that made further queries, was called.
+        non_deterministic: a model reranker, or a model that made further queries or took part in a search, was called.
         selected: in the order of delivery.
     """
 

@@ -186,7 +186,7 @@ class ReceiptV2:
         partial: something was late or failed.
         split: delivery was split into text and tools.
         truncated: an entry was cut.
-        non_deterministic: a model reranker, or a model that made further queries, was called.
+        non_deterministic: a model reranker, or a model that made further queries or took part in a search, was called.
         selected: in the order of delivery.
     """
 

@@ -371,6 +371,48 @@ def test_a_round_that_fails() -> None:
     assert (on["selected"], on["omitted"], on["searches"]) == (off["selected"], off["omitted"], off["searches"])
 
 
+@attrs.frozen
+class Engine:
+    """Admits by itself: what it holds at a floor is what the stored family gives at it; it calls a model each time."""
+
+    stored: StoredFamily
+
+    def search(self, request: Any, floor: Any, call: Any) -> Any:
+        """Retrieve, and admit."""
+        pool = self.stored.retrieve(request, call)
+        ranked = FloorAdmission().admit(pool, request.terms, floor).ranked
+        kept = {key for members in ranked.values() for key, _ in members}
+        admitted = attrs.evolve(
+            pool,
+            channels={name: tuple(key for key in keys if key in kept) for name, keys in pool.channels.items()},
+            candidates={key: each for key, each in pool.candidates.items() if key in kept},
+            neighbours={},
+        )
+        return powerctx.Searched(pool=admitted, retrieved=len(pool.candidates), embeddings=0, generation_calls=1)
+
+
+def test_an_engine_that_admits_is_searched_again_in_each_round() -> None:
+    """Its rounds are searches, a vector that failed before is not tried again, and a model took part."""
+
+    class Searching(Parts):
+        @hookimpl
+        def powerctx_families(self) -> Iterator[FamilySpec]:
+            """Offer the engine."""
+            yield FamilySpec(name="notes", factory=lambda spec, settings: Engine(StoredFamily(spec)))
+
+    with opened(Searching(embed=_fail), embedder="one") as ctx:
+        ctx.put(items(*THIN, family="notes"))
+        form = receipt(ctx.prepare(QUERY, scope_id="s", families=["notes"], gate="v2", include_receipt=True,
+                                   receipt_version=2))  # fmt: skip
+
+    assert searches(form) == [
+        (0, "notes", "fts", "completed", "inference_unavailable", 1),
+        (1, "notes", "fts", "completed", "reused_fts_fallback", 1),
+    ]
+    assert len(form["selected"]) == 5
+    assert form["non_deterministic"]
+
+
 def test_split_delivery_is_version_2() -> None:
     """Both parts are in it, and what the list had no room for is toolized."""
     with opened() as ctx:
