@@ -23,6 +23,9 @@ BACKENDS = {
     "sqlite": ["plugins/powerctx-sqlite/tests", "-m", "conformance"],
     # A server answers each statement in a millisecond where a file takes ten microseconds.
     "seekdb": ["plugins/powerctx-oceanbase/tests", "-m", "conformance", "--engine=seekdb", "--timeout=900"],
+    # Chroma commits every write to a disk.
+    "chroma": ["plugins/powerctx-chroma/tests", "-m", "conformance", "--chroma=directory", "--timeout=900"],
+    "chroma-server": ["plugins/powerctx-chroma/tests", "-m", "conformance", "--chroma=server", "--timeout=900"],
     "seekdb-tcp": ["plugins/powerctx-oceanbase/tests", "-m", "conformance", "--engine=seekdb-tcp", "--timeout=900"],
 }
 NO_TESTS_COLLECTED = 5

@@ -300,6 +300,7 @@ ROWS = {
     "the store fails while it is read": "test_the_store_fails_while_it_is_read",
     "the store cannot tell how often items were used": "tests/unit/test_trim.py::test_counts_that_are_late_are_named",
     "the embedder fails, or takes longer than": "test_the_embedder_fails",
+    "the engine that keeps a store's vectors": "plugins/powerctx-chroma/tests/test_server.py::test_words_alone",
     "a family raises, also `SystemExit`": "test_a_family_raises",
     "a family breaks its contract: another scope, more members": "test_a_family_breaks_its_contract",
     "all that could have answered failed": "test_all_families_fail",

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import powerctx_core as powerctx
-from powerctx_core.errors import StoreError
+from powerctx_core.errors import CapabilityError, StoreError
 from powerctx_core.testing.vector_words import PROFILE, Vectors, seeded
 
 
@@ -51,13 +51,26 @@ def test_killed_server(own_server, place, opened):
     assert ["after"] == vectors.found(seeded("after"), 1)
 
 
-def test_words_alone(place, caplog):
-    """Without its server the store opens, says why there are no vectors, and finds by words."""
+def test_words_alone(own_server, place, caplog):
+    """Without its server the store opens, says why there are no vectors, and finds by words; asked for vectors, it says
+    that it has none; with the server it has them again.
+    """
+    own_server.start()
+    with powerctx.open(place, embedder="hash") as context:
+        context.put([powerctx.Item(scope_id="s", text="We chose Chroma.")])
+    own_server.kill()
     with caplog.at_level(logging.WARNING), powerctx.open(place, embedder="hash") as context:
-        context.put([powerctx.Item(scope_id="s", text="We chose Chroma.")], embed=False)
+        context.put([powerctx.Item(scope_id="s", text="We kept SQLite.")])
         prepared = context.prepare("Why Chroma?", scope_id="s")
+        with pytest.raises(CapabilityError, match="cannot be reached"):
+            context.find("Why Chroma?", scope_id="s", search_type="vector")
 
     assert "We chose Chroma." in prepared.content
+    assert "searching by words alone: Vectors cannot be used" in caplog.text
+    own_server.start()
+    with powerctx.open(place, embedder="hash") as context:
+        list(context.embed())
+        assert 2 == context.store.vectors.count()
 
 
 def test_hanging_server(opened, tmp_path):

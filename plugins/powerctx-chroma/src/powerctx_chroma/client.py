@@ -89,7 +89,7 @@ class Client:
             tenant=location.tenant,
             database=location.database,
         )
-        if (session := _session(client)) is not None:
+        for session in _sessions(client):
             session.timeout = self._timeout
         return client
 
@@ -144,16 +144,19 @@ class Client:
             try:
                 if opened is not None:
                     opened.close()  # type: ignore[attr-defined] # of its client class, not of the interface
-                    if (session := _session(opened)) is not None:
+                    for session in _sessions(opened):
                         session.close()
             finally:
                 if self._lock is not None:
                     self._lock.release()
 
 
-def _session(client: ClientAPI) -> Any:
-    """Return the HTTP client of a server's client, which Chroma neither limits nor closes, or ``None``."""
-    return getattr(getattr(client, "_server", None), "_session", None)
+def _sessions(client: ClientAPI) -> Iterator[Any]:
+    """Give the two HTTP clients in a server's client, which Chroma neither limits nor closes."""
+    for each in (client, getattr(client, "_admin_client", None)):
+        session = getattr(getattr(each, "_server", None), "_session", None)
+        if session is not None:
+            yield session
 
 
 @contextmanager

@@ -16,9 +16,9 @@ __all__ = ["status"]
 _MANY = 10_000
 
 
-def status(store: ChromaStore) -> StoreStatus:
-    """Describe the store; never raises."""
-    companion = store.companion.status()
+def status(store: ChromaStore, companion: StoreStatus | None = None) -> StoreStatus:
+    """Describe the store, with what is known of its *companion*; never raises."""
+    companion = store.companion.status() if companion is None else companion
     location = store.location
     facts = {"chroma": f"{location.name}, chromadb {importlib.metadata.version('chromadb')}"}
     facts["companion"] = companion.location

@@ -16,6 +16,7 @@ from powerctx_chroma.settings import ChromaSettings
 from powerctx_chroma.vectors import ChromaVectorIndex
 from powerctx_core.errors import StoreError, StoreUnavailable, redacted_url
 from powerctx_core.ports import Store, StoreStatus
+from powerctx_core.types import Deadline
 from powerctx_sqlalchemy import RelationalStore, RelationalUsage
 from powerctx_sqlalchemy.paired import PairedCatalogue, Pairing
 
@@ -84,6 +85,11 @@ class ChromaStore:
     def status(self) -> StoreStatus:
         """Describe companion and Chroma; never raises."""
         return status(self)
+
+    def check(self, deadline: Deadline) -> StoreStatus:
+        """Do as :meth:`status`, with all that the companion can look at by *deadline*; for ``powerctx doctor``."""
+        look = getattr(self._companion, "check", None)
+        return status(self, None if look is None else look(deadline))
 
     def close(self) -> None:
         """Release both; idempotent."""

@@ -88,10 +88,11 @@ class ChromaVectorIndex:
         row = snapshot.row_of(keys[0])
         held = None if row is None else self._memory.held(row.id, row.changes)
         if row is None or held is None or any(snapshot.row_of(key) is not row for key in keys):
-            moment = self._pairing.reader.model(snapshot, self._pairing.profile)
+            reader, profile = self._pairing.reader, self._pairing.profile
+            moment = reader.model(snapshot, profile) if row is None else reader.moment(snapshot, row, profile)
             if moment is None:
                 return {}
-            located = self._pairing.reader.of_keys(snapshot, keys)
+            located = reader.of_keys(snapshot, keys)
             present, values = self._values([located[key] for key in dict.fromkeys(keys) if key in located], moment)
             found = dict(zip(present, cosines(values, query).tolist(), strict=True))
         else:
