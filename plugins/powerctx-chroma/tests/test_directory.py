@@ -127,6 +127,17 @@ def test_documents_and_addresses(opened):
     assert [{"address": "powerctx://s/memory/a@1"}] == found["metadatas"]
 
 
+def test_without_documents(opened):
+    """Texts are left out of Chroma where the settings say so."""
+    vectors = Vectors(store := opened(documents=False))
+    vectors.index.attach(PROFILE)
+    vectors.add("a", "a text")
+    (collection,) = store._client.get().list_collections()
+
+    assert [None] == collection.get()["documents"]
+    assert ["a"] == vectors.found(seeded("a"))
+
+
 def test_memory_leaves_nothing(opened, monkeypatch, tmp_path):
     """A store in memory is empty when it is opened again, and its file for the companion is gone."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

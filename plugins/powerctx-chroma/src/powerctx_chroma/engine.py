@@ -31,10 +31,12 @@ class ChromaEngine:
 
     Args:
         ef_search: how thoroughly collections that are made from now on are searched.
+        documents: whether texts are stored, too.
     """
 
-    def __init__(self, client: Client, *, ef_search: int) -> None:
+    def __init__(self, client: Client, *, ef_search: int, documents: bool) -> None:
         self._client = client
+        self._documents = documents
         self._ef_search = ef_search
         self._lock = threading.Lock()
         self._known: dict[Collection, Opened] = {}
@@ -46,7 +48,7 @@ class ChromaEngine:
             values: Any = {
                 "ids": [str(each.number) for each in piece],
                 "embeddings": [np.frombuffer(each.vector, "<f4") for each in piece],
-                "documents": [_storable(each.document) for each in piece],
+                "documents": [_storable(each.document) for each in piece] if self._documents else None,
                 "metadatas": [{"address": each.address.uri} for each in piece],
             }
             self._made(collection)

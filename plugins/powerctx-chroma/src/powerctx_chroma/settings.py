@@ -19,6 +19,7 @@ class ChromaSettings:
         token: sent to the server as ``Authorization: Bearer`` and ``X-Chroma-Token``.
         timeout_s: seconds that the server may take for one answer, ten minutes at most.
         exact_below: partitions of up to so many vectors share a collection and are searched exactly, from memory.
+        documents: store the embedded text beside each vector, for who looks into Chroma; no search reads it.
         ef_search: how thoroughly Chroma's index is searched.
         vector_memory_mb: memory for vectors that were read; what was read first goes first.
         inspect: look only: nothing is repaired or brought to a newer version; for ``powerctx doctor``.
@@ -29,6 +30,7 @@ class ChromaSettings:
     token: str = attrs.field(default="", repr=False)
     timeout_s: float = attrs.field(default=30.0)
     exact_below: int = attrs.field(default=1000)
+    documents: bool = True
     ef_search: int = attrs.field(default=200)
     vector_memory_mb: int = attrs.field(default=256)
     inspect: bool = False

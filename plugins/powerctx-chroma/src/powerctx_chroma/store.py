@@ -47,7 +47,7 @@ class ChromaStore:
         self._client = client
         self._temporary = temporary
         self._closed = False
-        self.engine = ChromaEngine(client, ef_search=settings.ef_search)
+        self.engine = ChromaEngine(client, ef_search=settings.ef_search, documents=settings.documents)
         self.pairing = Pairing(
             companion.database,
             self.engine,
