@@ -90,11 +90,15 @@ if TYPE_CHECKING:
         TokenEstimatorSpec as TokenEstimatorSpec,
     )
     from powerctx_core.requests import (
+        ContextPack as ContextPack,
         Diagnostics as Diagnostics,
         FindRequest as FindRequest,
         Found as Found,
+        PackEntry as PackEntry,
         PreparedContext as PreparedContext,
         PrepareRequest as PrepareRequest,
+        SearchRequest as SearchRequest,
+        SearchStats as SearchStats,
         SelectedItem as SelectedItem,
     )
     from powerctx_core.types import (
@@ -199,7 +203,18 @@ _MODULES = {
         "StoreSpec",
         "TokenEstimatorSpec",
     ),
-    "requests": ("Diagnostics", "FindRequest", "Found", "PrepareRequest", "PreparedContext", "SelectedItem"),
+    "requests": (
+        "ContextPack",
+        "Diagnostics",
+        "FindRequest",
+        "Found",
+        "PackEntry",
+        "PrepareRequest",
+        "PreparedContext",
+        "SearchRequest",
+        "SearchStats",
+        "SelectedItem",
+    ),
     "types": (
         "Address",
         "Admission",

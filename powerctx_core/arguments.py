@@ -15,6 +15,7 @@ from powerctx_core.errors import (
 from powerctx_core.requests import (
     FindRequest,
     PrepareRequest,
+    SearchRequest,
 )
 from powerctx_core.types import (
     Address,
@@ -24,7 +25,7 @@ from powerctx_core.types import (
 __all__ = ["artifact_named", "artifacts_named", "as_text", "listed", "request_of"]
 
 _T = TypeVar("_T")
-_R = TypeVar("_R", PrepareRequest, FindRequest)
+_R = TypeVar("_R", PrepareRequest, FindRequest, SearchRequest)
 
 
 def request_of(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) -> _R:

@@ -19,7 +19,7 @@ from powerctx_core.requests import PrepareRequest
 from powerctx_core.settings import Settings
 from powerctx_core.types import Address, Candidate, Deadline, Hit, RawCandidate, Trimming
 
-__all__ = ["Assembled", "Assembly", "Uses"]
+__all__ = ["Assembled", "Assembly", "Uses", "candidate_of"]
 
 Uses = Callable[[Collection[Address]], Mapping[tuple[str, str, str], int] | None]
 """Returns how often artifacts were used, or ``None`` when that is not known in time."""
@@ -48,7 +48,7 @@ class Assembled:
 
     def fits(self, candidate: RawCandidate) -> bool:
         """Tell whether the smallest form of a further entry fits what is left."""
-        return self.plan is not None and self.plan.fits(_candidate(candidate))
+        return self.plan is not None and self.plan.fits(candidate_of(candidate))
 
 
 @attrs.define(slots=False, kw_only=True)
@@ -126,16 +126,17 @@ class Assembly:
 
 def _candidates(hits: Sequence[Hit], *, ranked: bool) -> list[Candidate]:
     if not ranked:
-        return [_candidate(hit.candidate, hit) for hit in hits]
+        return [candidate_of(hit.candidate, hit) for hit in hits]
     ranks: Counter[str] = Counter()
     candidates = []
     for hit in hits:
         ranks[hit.address.family] += 1
-        candidates.append(attrs.evolve(_candidate(hit.candidate, hit), rank=ranks[hit.address.family]))
+        candidates.append(attrs.evolve(candidate_of(hit.candidate, hit), rank=ranks[hit.address.family]))
     return candidates
 
 
-def _candidate(raw: RawCandidate, hit: Hit | None = None) -> Candidate:
+def candidate_of(raw: RawCandidate, hit: Hit | None = None) -> Candidate:
+    """Return what competes for the budget."""
     return Candidate(
         address=raw.address,
         text=raw.head,

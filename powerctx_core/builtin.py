@@ -91,7 +91,9 @@ def powerctx_renderers() -> Iterable[RendererSpec]:
     """Text forms: JSON lines for prompts, XML for search packs, and one without markup."""
     module = "powerctx_core.render"
     yield RendererSpec(name="prepared", factory=f"{module}.prepared:Prepared", about="a JSON object a line, cited")
-    yield RendererSpec(name="flat-xml", factory=f"{module}.flat_xml:FlatXml", about="an XML element an entry")
+    yield RendererSpec(
+        name="flat-xml", factory=f"{module}.flat_xml:FlatXml", shows=("score",), about="an XML element an entry"
+    )
     yield RendererSpec(
         name="sections",
         factory=f"{module}.sections:Sections",

@@ -7,6 +7,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+import attrs
+
 from powerctx_core.arguments import artifact_named, artifacts_named, as_text, listed, request_of
 from powerctx_core.blame import Blame
 from powerctx_core.embedding import Embedding
@@ -18,7 +20,16 @@ from powerctx_core.host import Host
 from powerctx_core.observers import Observers
 from powerctx_core.ports import CountingStore, Store, StoreStatus
 from powerctx_core.records import FamilySpec
-from powerctx_core.requests import FindRequest, Found, PreparedContext, PrepareRequest
+from powerctx_core.requests import (
+    ContextPack,
+    FindRequest,
+    Found,
+    PreparedContext,
+    PrepareRequest,
+    SearchRequest,
+    recall_parameters,
+)
+from powerctx_core.search.pipeline import Search
 from powerctx_core.secrecy import secrets
 from powerctx_core.sessions import SessionLogs
 from powerctx_core.settings import Settings
@@ -63,6 +74,7 @@ class Context:
             workers=self._workers,
             lanes=self._lanes,
         )
+        self._search = Search(engine=self._engine)
         self._observers = Observers({name: host.part("powerctx_sinks", name) for name in settings.sinks})
 
     def __enter__(self) -> Self:
@@ -314,6 +326,55 @@ class Context:
 
     def _find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
         found = self._engine.find(request, deadline)
+        self._observers.notify(found.diagnostics)
+        return found
+
+    def search(self, request: str | SearchRequest, **parameters: Any) -> Found | ContextPack:
+        """Return a list (``mode="list"``) or a pack (``mode="context"``) for a query.
+
+        A pack stays within *max_tokens*, cites every entry, and can be given to a model as it is.  Nothing is written,
+        but with *dedup_turns* and a session what was delivered in it.
+
+        Args:
+            request: the query, with the fields of :class:`SearchRequest` as parameters; or such a request.
+            parameters: those fields.
+
+        Raises:
+            InvalidRequest: a parameter is unknown, outside its limits, or has no meaning in the mode.
+            CapabilityError, PluginError, PlanInvariantError, StoreError: see :class:`powerctx_core.search.Search`.
+        """
+        self._check_open()
+        return self._searched(request_of(SearchRequest, request, parameters))
+
+    async def asearch(self, request: str | SearchRequest, **parameters: Any) -> Found | ContextPack:
+        """Return what :meth:`search` returns, without blocking the event loop; see :meth:`aprepare`.
+
+        A call that has begun goes on to its end, unheard; it may still record what it delivers.
+
+        Raises:
+            InvalidRequest, CapabilityError, PluginError, PlanInvariantError, StoreError: as :meth:`search`.
+        """
+        self._check_open()
+        checked = request_of(SearchRequest, request, parameters)
+        return await awaited(self._calls, partial(self._searched, checked), self._search.deadline(checked))
+
+    def recall(self, query: str, **parameters: Any) -> ContextPack:
+        """Return what :meth:`search` returns in mode ``context``, with the defaults of a recall in each turn.
+
+        These are purpose ``coding``, *score_threshold* 0.35, and *dedup_turns* 5 when there is a session; explicit
+        parameters go before them.
+
+        Raises:
+            InvalidRequest, CapabilityError, PluginError, PlanInvariantError, StoreError: as :meth:`search`.
+        """
+        self._check_open()
+        given, deprecated = recall_parameters(parameters)
+        pack = self._searched(request_of(SearchRequest, query, given))
+        assert isinstance(pack, ContextPack)  # noqa: S101 - of mode context
+        return attrs.evolve(pack, deprecated=deprecated) if deprecated else pack
+
+    def _searched(self, request: SearchRequest, deadline: Deadline | None = None) -> Found | ContextPack:
+        found = self._search(request, deadline)
         self._observers.notify(found.diagnostics)
         return found
 

@@ -14,7 +14,6 @@ from powerctx_core.account import Account, receipt_of
 from powerctx_core.assemble.envelope import Envelope, by_rank, in_sections, unsearchable
 from powerctx_core.assembly import Assembled, Assembly
 from powerctx_core.blame import Blame
-from powerctx_core.config import Settings
 from powerctx_core.embedding import Embedding
 from powerctx_core.errors import (
     InvalidRequest,
@@ -42,15 +41,20 @@ from powerctx_core.requests import (
 )
 from powerctx_core.retrieval import Retrieval, ceiling_of
 from powerctx_core.secrecy import secrets
+from powerctx_core.settings import RecallSettings, Settings
 from powerctx_core.types import (
     Address,
     Deadline,
     Filters,
+    Hit,
     Section,
 )
 from powerctx_core.workers import Lanes, Workers
 
 __all__ = ["Engine"]
+
+BESIDE = ("resource", "skill")
+"""Families that a search asks beside those of ``prepare``, as long as no setting says which there are."""
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +69,7 @@ class Engine:
     gates: Mapping[str, GatePolicy]
     workers: Workers
     lanes: Lanes
-    _retrieve: Retrieval = attrs.field(
+    retrieve: Retrieval = attrs.field(
         init=False,
         default=attrs.Factory(
             lambda self: Retrieval(
@@ -80,7 +84,7 @@ class Engine:
             takes_self=True,
         ),
     )
-    _packing: Packing = attrs.field(
+    packing: Packing = attrs.field(
         init=False,
         default=attrs.Factory(
             lambda self: Packing(host=self.host, settings=self.settings, lanes=self.lanes), takes_self=True
@@ -130,12 +134,12 @@ class Engine:
         limits = Limits.of(deadline or self.deadline(request))
         self._check_renderer(request)
         gate = gate_named(request.gate or self.settings.recall.gate, self.gates)
-        policy = self._policy(request.policy, gate)
+        policy = self.policy(request.policy, gate)
         envelope = self._envelope(request, policy)
         known = partial(Account, request=request, policy=policy, gate=gate, envelope=envelope, stages=stages)
         if not envelope.specs:
             return known(answer=nothing_asked(policy, request.delivery))
-        recall = self._retrieve(
+        recall = self.retrieve(
             request,
             policy,
             envelope.specs,
@@ -147,11 +151,11 @@ class Engine:
             stages=stages,
         )
         assembly = Assembly(
-            packing=self._packing,
+            packing=self.packing,
             settings=self.settings,
             request=request,
             envelope=envelope,
-            uses=partial(self._uses, limits=limits),
+            uses=partial(self.uses, limits=limits),
             expected=lambda: [hit.address for hit in recall.hits] if gate is None else recall.members,
             deadline=limits.call,
             stages=stages,
@@ -185,7 +189,7 @@ class Engine:
         by_vector = self.settings.retrieval.by_vector
         return frozenset(spec.name for spec in specs if by_vector(spec.name, declared=spec.vectors))
 
-    def _uses(self, addresses: Collection[Address], limits: Limits) -> Mapping[tuple[str, str, str], int] | None:
+    def uses(self, addresses: Collection[Address], limits: Limits) -> Mapping[tuple[str, str, str], int] | None:
         """Return how often each artifact was used, or ``None`` when that is not known in time."""
         if not isinstance(self.store, CountingStore):
             return {}
@@ -205,10 +209,10 @@ class Engine:
             PluginError: a family failed or broke its contract.
             StoreError: the store failed.
         """
-        recall = self._retrieve(
+        recall = self.retrieve(
             request,
-            self._policy(request.policy),
-            self._families(request.families),
+            self.policy(request.policy),
+            self.searched(request.families),
             Limits.of(deadline or self.deadline(request)),
             max_items=request.limit,
             least=request.limit,
@@ -216,11 +220,19 @@ class Engine:
             search_type=request.search_type or self.settings.retrieval.default_search_type,
             stages=Stages(),
         )
-        hits = tuple(recall.hits[: request.limit])
+        hits = tuple(self._meeting(recall.hits, request)[: request.limit])
         outcome = "delivered" if hits else empty_outcome(recall)
         return Found(hits=hits, diagnostics=diagnostics(recall, outcome))
 
-    def _policy(self, name: str | None, gate: GatePolicy | None = None) -> RecallPolicy:
+    @staticmethod
+    def _meeting(hits: Sequence[Hit], request: FindRequest) -> Sequence[Hit]:
+        """Return the hits that meet what the store could not see to."""
+        conditions, least = request.conditions, request.score_threshold or 0.0
+        if not conditions and not least:
+            return hits
+        return [hit for hit in hits if hit.match >= least and conditions.hold(hit.candidate)]
+
+    def policy(self, name: str | None, gate: GatePolicy | None = None) -> RecallPolicy:
         """Return the recall policy of a call; the source's gate brings the source's, when none is named.
 
         Raises:
@@ -257,6 +269,16 @@ class Engine:
         installed = self.host.names("powerctx_families")
         named = self.settings.assembly.sections.items()
         return [Section(family=family, limit=limit) for family, limit in named if family in installed]
+
+    def searched(self, names: Sequence[str] | None) -> list[FamilySpec]:
+        """Return the families of a search: those that are named, or those of the settings, and what lies beside them.
+
+        Raises:
+            InvalidRequest: one is not installed, or not searched by query.
+        """
+        configured = self.settings.recall.families
+        beside = BESIDE if configured == RecallSettings().families else ()
+        return self._families(names or (*configured, *beside))
 
     def _families(self, names: Sequence[str] | None) -> list[FamilySpec]:
         specs = [self._family(name, "families") for name in names or self.settings.recall.families]

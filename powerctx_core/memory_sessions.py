@@ -81,6 +81,11 @@ class MemorySessions(_Stated):
             key, lambda session: attrs.evolve(session, abstracts=(*session.abstracts, text)[-SESSION_MESSAGES:])
         )
 
+    def turns(self, key: SessionKey, deadline: Deadline) -> int | None:  # noqa: ARG002 - as for a snapshot
+        """Return how many user turns there were, or ``None`` when the session has no log."""
+        session = self._state().sessions.get(key)
+        return None if session is None else session.turns
+
     def show(self, key: SessionKey, deadline: Deadline) -> Session | None:  # noqa: ARG002 - as for a snapshot
         """Return the session, or ``None`` when it has no log."""
         return self._state().sessions.get(key)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
+from contextlib import contextmanager
 from functools import partial
 from math import isfinite
+from typing import TypeVar
 
 import attrs
 
@@ -23,6 +25,7 @@ from powerctx_core.workers import Lanes
 
 __all__ = ["Packing"]
 
+_T = TypeVar("_T")
 _GRACE_S = 0.01
 """How long after the deadline a text that is nearly ready is waited for, so that a busy machine still delivers."""
 
@@ -56,9 +59,20 @@ class Packing:
         if not candidates:
             return Plan(text=None, entries=(), tools=NOTHING_TO_READ if request.delivery == "split" else None)
         job = partial(self._plan, request, candidates, budget, selection, layers)
-        if deadline.at is None or self._own_parts(request):
+        return self.bounded(job, request.renderer, deadline, counts_tokens=_counts_tokens(request))
+
+    def bounded(self, job: Callable[[], _T], renderer: str, deadline: Deadline, *, counts_tokens: bool) -> _T | None:
+        """Return what *job* makes with a renderer, or ``None`` when it is not ready by *deadline*.
+
+        Args:
+            job: to be done; errors of the renderer in it belong in :meth:`blamed`.
+            renderer: its name.
+            deadline: of the call; under one a plugin's parts work on a worker, since they may hang.
+            counts_tokens: the job needs the token estimator, too.
+        """
+        if deadline.at is None or self._own_parts(renderer, counts_tokens=counts_tokens):
             return job()
-        lane = f"renderer:{request.renderer}"
+        lane = f"renderer:{renderer}"
         future = self.lanes.queue(lane, job)
         try:
             wait([future], (deadline.remaining() or 0.0) + _GRACE_S)
@@ -67,12 +81,32 @@ class Packing:
                 self.lanes.leave(lane, future)
         return future.result() if future.done() and not future.cancelled() else None
 
-    def _own_parts(self, request: PrepareRequest) -> bool:
+    def _own_parts(self, renderer: str, *, counts_tokens: bool) -> bool:
         """Tell whether renderer and estimator are core's, which do not hang."""
         estimator = self.settings.tokens.estimator
-        return self.host.own("powerctx_renderers", request.renderer) and (
-            not _counts_tokens(request) or self.host.own("powerctx_token_estimators", estimator)
+        return self.host.own("powerctx_renderers", renderer) and (
+            not counts_tokens or self.host.own("powerctx_token_estimators", estimator)
         )
+
+    @contextmanager
+    def blamed(self, renderer: str) -> Iterator[None]:
+        """Name the renderer for what is raised in the block, failures of the token estimator aside.
+
+        Raises:
+            PlanInvariantError: instead of what was raised.
+        """
+        try:
+            yield
+        except (_EstimatorFailed, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            provider = self.host.provider("powerctx_renderers", renderer)
+            hidden = secrets(self.settings, renderer)
+            known = type(error) is PlanInvariantError
+            what = safe_message(said(error), hidden) if known else cause(error, hidden)
+            raise PlanInvariantError(
+                f"renderer {renderer!r} of {provider} failed: {what}; use another renderer or ask its author."
+            ) from error
 
     def _plan(
         self,
@@ -84,8 +118,8 @@ class Packing:
     ) -> Plan:
         name = request.renderer
         renderer = self.host.part("powerctx_renderers", name)
-        estimator = self._estimator() if _counts_tokens(request) else None
-        try:
+        estimator = self.estimator() if _counts_tokens(request) else None
+        with self.blamed(name):
             found = meters(budget, estimator)
             if request.delivery == "split":
                 own = meters(Budget(max_items=0, max_tokens=request.inject_max_tokens), estimator)
@@ -99,18 +133,9 @@ class Packing:
                     layers=layers,
                 )
             return plan(candidates, budget, found, renderer, selection)
-        except (_EstimatorFailed, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            provider = self.host.provider("powerctx_renderers", name)
-            hidden = secrets(self.settings, name)
-            known = type(error) is PlanInvariantError
-            what = safe_message(said(error), hidden) if known else cause(error, hidden)
-            raise PlanInvariantError(
-                f"renderer {name!r} of {provider} failed: {what}; use another renderer or ask its author."
-            ) from error
 
-    def _estimator(self) -> TokenEstimator:
+    def estimator(self) -> TokenEstimator:
+        """Return the token estimator in force; what goes wrong in it bears its name."""
         name = self.settings.tokens.estimator
         part = self.host.part("powerctx_token_estimators", name)
         title = f"token estimator {name!r} of {self.host.provider('powerctx_token_estimators', name)}"

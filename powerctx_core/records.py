@@ -107,7 +107,7 @@ class RendererSpec(_Spec):
     """A text form.  ``factory(settings)`` returns a :class:`powerctx_core.ports.Renderer`.
 
     Attributes:
-        shows: what it can show of an entry when a request wants it: ``confidence``, ``recall_rank``.
+        shows: what it can show of an entry when a request wants it: ``confidence``, ``recall_rank``, ``score``.
     """
 
     shows: tuple[str, ...] = ()

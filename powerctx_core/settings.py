@@ -11,7 +11,7 @@ import attrs
 
 from powerctx_core.errors import InvalidRequest, redacted_url
 from powerctx_core.requests import DEADLINE_MS, ON_FAMILY_ERROR, SEARCH_TYPES
-from powerctx_core.types import HEAD_BYTES, Section
+from powerctx_core.types import HEAD_BYTES, Purpose, Section
 from powerctx_core.wire.strict import HIDDEN
 
 __all__ = ["AssemblySettings", "RecallSettings", "RetrievalSettings", "Settings", "TokenSettings", "TrimSettings"]
@@ -87,12 +87,14 @@ class RetrievalSettings:
         vector_weights: family -> weight of its vector channel beside words, whose weight is 1; 0 for none at all.  A
             family that is not named is embedded and searched by vector if its record says so, with the weight that the
             embedder recommends.
+        purposes: name -> what a pack of that purpose takes, beside the built-in ``chat`` and ``coding``.
     """
 
     default_search_type: str = attrs.field(default="auto", validator=attrs.validators.in_(SEARCH_TYPES))
     embedding_timeout_s: float = attrs.field(default=0.25)
     write_embedding_timeout_s: float = attrs.field(default=60.0)
     vector_weights: Mapping[str, float] = attrs.field(default=_EMPTY)
+    purposes: Mapping[str, Purpose] = attrs.field(default=_EMPTY)
 
     def by_vector(self, family: str, *, declared: bool) -> bool:
         """Tell whether a family's items are embedded and searched by vector: as is set, or else as *declared*."""

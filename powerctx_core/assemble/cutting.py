@@ -40,13 +40,13 @@ def prefix_by_price(price: Callable[[int], float], length: int, room: float) -> 
     return low
 
 
-def longest_cut(body: str, limit: int, fits: Callable[[str], bool]) -> str | None:
+def longest_cut(body: str, limit: int, fits: Callable[[str], bool], *, sentences: bool = True) -> str | None:
     """Return the longest beginning of *body*, at most *limit* characters, that *fits*, or ``None``.
 
-    It ends at a grapheme, preferably after a sentence, and has at least 64 bytes.
+    It ends at a grapheme, preferably (with *sentences*) after a sentence, and has at least 64 bytes.
     """
     while limit > 0:
-        shorter = cut_to_chars(body, limit) if limit < len(body) else body
+        shorter = cut_to_chars(body, limit, sentences=sentences) if limit < len(body) else body
         if utf8_bytes(shorter) < MIN_CUT_BYTES:
             # A sentence end may lie so early that the cut falls below the least length; then any grapheme will do.
             shorter = cut_to_chars(body, limit, sentences=False)

@@ -33,6 +33,8 @@ class Rung:
         stage: the first pass that may take it.
         cut: it shows the beginning of its text only.
         unread: its text has yet to be read, so that the cost is an estimate.
+        text: what it shows.
+        piece: the rendered entry.
     """
 
     detail: str
@@ -40,6 +42,8 @@ class Rung:
     stage: int = WIDE
     cut: bool = False
     unread: bool = False
+    text: str = attrs.field(default="", repr=False)
+    piece: str = attrs.field(default="", repr=False)
 
 
 def _uncut(room: float) -> Rung | None:

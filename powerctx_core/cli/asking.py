@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from powerctx_core.cli.options import Invocation, listed, query_text, section_list
+from powerctx_core.cli.options import Invocation, given_only, listed, query_text, section_list
 
 if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.requests import PrepareRequest
 
-__all__ = ["check_names", "check_prepare", "deadline_options", "given_only", "prepare_options", "prepare_request"]
+__all__ = ["check_names", "check_prepare", "deadline_options", "prepare_options", "prepare_request"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -126,8 +126,3 @@ def check_names(ctx: Context, option: str, hook: str, names: Iterable[str]) -> N
     """Raise InvalidRequest for a name that no installed part has: on the command line that is bad usage."""
     for name in names:
         ctx.host.spec(hook, name, field=option)
-
-
-def given_only(**values: Any) -> dict[str, Any]:
-    """Return the values that were given, so that the others keep the request's own defaults."""
-    return {name: value for name, value in values.items() if value is not None}

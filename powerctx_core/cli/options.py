@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +19,18 @@ if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.host import Host
 
-__all__ = ["Invocation", "common", "examples", "listed", "query_text", "recall_options", "section_list"]
+__all__ = [
+    "Invocation",
+    "common",
+    "examples",
+    "given_only",
+    "listed",
+    "narrowed",
+    "narrowing",
+    "query_text",
+    "recall_options",
+    "section_list",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -144,6 +157,67 @@ def recall_options(function: F) -> F:
     ):  # fmt: skip
         function = option(function)
     return function
+
+
+def narrowing(function: F) -> F:
+    """Add what restricts a search; :func:`narrowed` turns it into parameters."""
+    for option in (
+        click.option("--level", metavar="WHAT", help="item, directory or all (when absent), in lists."),
+        click.option("--target-uri", metavar="URI", help="Only this, and what lies below it, in lists."),
+        click.option("--score-threshold", metavar="N", type=float, help="0..1: the least strength of evidence."),
+        click.option("--filter", metavar="JSON",
+                     help='Field -> value, list of values, or {"gte": …, "lte": …}; fields are category, layer, '
+                          "origin, thread, tags and meta.KEY."),
+        click.option("--time-field", metavar="FIELD",
+                     help="created, updated (when absent) or event: what the times mean."),
+        click.option("--search-type", metavar="TYPE", help="auto (when absent), fts, vector or hybrid."),
+        click.option("--until", metavar="TIME", help="Only items before this time."),
+        click.option("--since", metavar="TIME", help="Only items from this time on, such as 2026-01-31 (UTC)."),
+        click.option("--tag", "tags", metavar="TAG", multiple=True,
+                     help="Only items with this tag; may be repeated."),
+        click.option("--category", "categories", metavar="NAME", multiple=True,
+                     help="Only this category; may be repeated."),
+        click.option("--limit", metavar="N", type=int, help="1..1000 entries; 10 in a list when absent."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def narrowed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a search as parameters of a request; what was not given is not among them.
+
+    Raises:
+        InvalidRequest: a time or the filter cannot be read.
+    """
+    values = dict(options)
+    filters = values.pop("filter")
+    since, until = values.pop("since"), values.pop("until")
+    return given_only(
+        **values,
+        filter=None if filters is None else _json("--filter", filters),
+        since=None if since is None else _moment("since", since),
+        until=None if until is None else _moment("until", until),
+    )
+
+
+def given_only(**values: Any) -> dict[str, Any]:
+    """Return the values that were given, so that the others keep the request's own defaults."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _moment(name: str, value: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidRequest(f"--{name} {value!r} is not a date; write 2026-01-31 or 2026-01-31T12:00:00Z.") from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _json(option: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidRequest(f"{option} is not JSON: {error}.") from None
 
 
 def listed(value: str | None) -> tuple[str, ...] | None:

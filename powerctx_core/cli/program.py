@@ -28,6 +28,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "prepare": ("recall:prepare", "Print context for a question, ready to give to a model."),
     "explain": ("explain:explain", "Show why exactly these: rounds, pools, verdicts, what was left out."),
     "find": ("recall:find", "List related items, best first."),
+    "search": ("search:search", "List what is related, or print a pack of it that can be used as it is."),
+    "recall": ("search:recall", "Print what belongs to one turn of an agent."),
     "read": ("items:read", "Print the text of one item."),
     "forget": ("items:forget", "Take items out of retrieval, or delete them for good."),
     "history": ("items:history", "List the revisions of one item."),

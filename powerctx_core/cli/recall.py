@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,12 +12,19 @@ from powerctx_core.cli.asking import (
     check_names,
     check_prepare,
     deadline_options,
-    given_only,
     prepare_options,
     prepare_request,
 )
-from powerctx_core.cli.options import Invocation, common, examples, listed, query_text, recall_options
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.cli.options import (
+    Invocation,
+    common,
+    examples,
+    listed,
+    narrowed,
+    narrowing,
+    query_text,
+    recall_options,
+)
 
 if TYPE_CHECKING:
     from powerctx_core.context import Context
@@ -26,7 +32,7 @@ if TYPE_CHECKING:
     from powerctx_core.requests import Diagnostics
     from powerctx_core.types import Hit, RecallEffort
 
-__all__ = ["advice", "find", "prepare"]
+__all__ = ["advice", "find", "hit_rows", "missing", "prepare"]
 
 SCOPES_SHOWN = 5
 
@@ -69,7 +75,7 @@ def prepare(
         prepared = ctx.prepare(request)
         if invocation.json:
             output.emit_json(wire.to_json(prepared))
-            output.notes(_missing(prepared.diagnostics))
+            output.notes(missing(prepared.diagnostics))
             return
         if prepared.receipt is not None:
             output.json_note(wire.to_json(prepared.receipt))
@@ -95,18 +101,12 @@ def prepare(
     ]
     if diagnostics.fallback != "none":
         line.append(f"words alone ({diagnostics.fallback})")
-    output.note(" · ".join([*line, *_gate(diagnostics.effort), *_missing(diagnostics)]))
+    output.note(" · ".join([*line, *_gate(diagnostics.effort), *missing(diagnostics)]))
 
 
 @click.command(epilog=examples('powerctx find "deploy on friday" --scope project:demo --limit 20 --since 2026-01-01'))
 @click.argument("query")
-@click.option("--limit", metavar="N", type=int, help="1..1000 entries; 10 when absent.")
-@click.option("--category", metavar="NAME", help="Only this category.")
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only items with this tag; may be repeated.")
-@click.option("--since", metavar="TIME", help="Only items from this time on, such as 2026-01-31 (UTC).")
-@click.option("--until", metavar="TIME", help="Only items before this time.")
-@click.option("--search-type", metavar="TYPE", help="auto (when absent), fts, vector or hybrid.")
-@click.option("--time-field", metavar="FIELD", help="created, updated (when absent) or event: what the times mean.")
+@narrowing
 @deadline_options
 @recall_options
 @common
@@ -118,8 +118,6 @@ def find(
     query: str,
     scope: str,
     families: str | None,
-    since: str | None,
-    until: str | None,
     **more: Any,
 ) -> None:
     """List items related to QUERY, best first, without their bodies.
@@ -130,13 +128,7 @@ def find(
     from powerctx_core import wire
     from powerctx_core.requests import FindRequest
 
-    given = given_only(
-        families=listed(families),
-        since=None if since is None else _time("since", since),
-        until=None if until is None else _time("until", until),
-        **more,
-    )
-    request = FindRequest(query=query_text(query), scope_id=scope, **given)
+    request = FindRequest(query=query_text(query), scope_id=scope, **narrowed({"families": listed(families), **more}))
     with invocation.open() as ctx:
         check_names(ctx, "--families", "powerctx_families", request.families or ())
         if request.search_type != "fts":
@@ -144,14 +136,14 @@ def find(
         found = ctx.find(request)
         if invocation.json:
             output.emit_json(wire.to_json(found))
-            output.notes(_missing(found.diagnostics))
+            output.notes(missing(found.diagnostics))
             return
         if not found.hits:
-            filtered = bool(request.filters)
+            filtered = bool(request.filters or request.conditions or request.score_threshold)
             output.note(advice(ctx, found.diagnostics, request.scope_id, request.references, filtered=filtered))
             return
-    output.table(("rank>", "score>", "match>", "uri", "abstract"), map(_row, range(1, len(found.hits) + 1), found.hits))
-    output.notes(_missing(found.diagnostics))
+    output.table(("rank>", "score>", "match>", "uri", "abstract"), hit_rows(found.hits))
+    output.notes(missing(found.diagnostics))
 
 
 def _gate(effort: RecallEffort | None) -> list[str]:
@@ -210,12 +202,17 @@ def advice(
     return f"empty ({outcome}): {why}."
 
 
+def hit_rows(hits: Sequence[Hit]) -> Iterator[tuple[object, ...]]:
+    """Return rank, score, match, URI and abstract of each hit."""
+    return map(_row, range(1, len(hits) + 1), hits)
+
+
 def _row(rank: int, hit: Hit) -> tuple[object, ...]:
     shown = hit.candidate.abstract or hit.candidate.title
     return rank, f"{hit.score:.3f}", f"{hit.match:.2f}", hit.address.uri, shown
 
 
-def _missing(diagnostics: Diagnostics) -> list[str]:
+def missing(diagnostics: Diagnostics) -> list[str]:
     """Return what to say when the answer is not all that there could be; nothing otherwise."""
     late = [f"late: {', '.join(diagnostics.late)}"] if diagnostics.late else []
     failed = [f"failed: {_failed(diagnostics)}"] if diagnostics.failed else []
@@ -250,11 +247,3 @@ def _named(ctx: Context, families: Sequence[str]) -> str:
 def _spec(ctx: Context, family: str) -> FamilySpec:
     spec: FamilySpec = ctx.host.spec("powerctx_families", family)
     return spec
-
-
-def _time(name: str, value: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        raise InvalidRequest(f"--{name} {value!r} is not a date; write 2026-01-31 or 2026-01-31T12:00:00Z.") from None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

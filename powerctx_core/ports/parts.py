@@ -170,13 +170,16 @@ class Selection:
 
     Attributes:
         scope_id: the request's current scope; citations name a scope only when it differs.
-        show: what to show of each entry beside its identity, ``confidence`` or ``recall_rank``, where it is known.
+        show: what to show of each entry beside its identity, ``confidence``, ``recall_rank`` or ``score``, where it is
+            known.
         titles: family -> its title, for headings.
+        envelope: whether the text stands in an envelope of the renderer's own; the caller has one otherwise.
     """
 
     scope_id: str
     show: tuple[str, ...] = ()
     titles: Mapping[str, str] = attrs.field(factory=dict)
+    envelope: bool = True
 
 
 @runtime_checkable

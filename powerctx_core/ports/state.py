@@ -59,6 +59,9 @@ class Sessions(Protocol):
     def add_abstract(self, key: SessionKey, text: str) -> None:
         """Add an abstract of a part of the session."""
 
+    def turns(self, key: SessionKey, deadline: Deadline) -> int | None:
+        """Return how many user turns there were, or ``None`` when the session has no log; cheap."""
+
     def show(self, key: SessionKey, deadline: Deadline) -> Session | None:
         """Return the session with its last messages and abstracts, or ``None`` when it has no log."""
 

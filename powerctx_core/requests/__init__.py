@@ -17,8 +17,11 @@ from powerctx_core.requests.checks import (
     QUERY_CHARACTERS,
     SEARCH_TYPES,
 )
+from powerctx_core.requests.conditions import Conditions, Place
 from powerctx_core.requests.find import FindRequest
+from powerctx_core.requests.packs import ContextPack, PackEntry, SearchStats
 from powerctx_core.requests.prepare import PrepareRequest
+from powerctx_core.requests.search import SEARCH_MODES, SearchRequest, recall_parameters
 
 __all__ = [
     "DEADLINE_MS",
@@ -31,11 +34,19 @@ __all__ = [
     "ON_FAMILY_ERROR",
     "PREPARED_SCHEMA",
     "QUERY_CHARACTERS",
+    "SEARCH_MODES",
     "SEARCH_TYPES",
+    "Conditions",
+    "ContextPack",
     "Diagnostics",
     "FindRequest",
     "Found",
+    "PackEntry",
+    "Place",
     "PrepareRequest",
     "PreparedContext",
+    "SearchRequest",
+    "SearchStats",
     "SelectedItem",
+    "recall_parameters",
 ]

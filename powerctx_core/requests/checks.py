@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from powerctx_core.errors import InvalidRequest, shown
-from powerctx_core.types import SCOPE_ID_BYTES, check_identifier
+from powerctx_core.types import SCOPE_ID_BYTES, SHORT_TEXT_BYTES, check_identifier
 
 __all__ = [
+    "CATEGORIES_MAX",
     "DEADLINE_MS",
     "DEFAULT_MAX_BYTES",
     "DEFAULT_MAX_ITEMS",
     "FIND_LIMIT",
     "FIND_LIMIT_MAX",
+    "LEVELS",
     "MAX_BYTES",
     "MAX_ITEMS",
     "MAX_REFERENCES",
@@ -29,7 +31,9 @@ __all__ = [
     "check_limits",
     "check_named",
     "check_query",
+    "check_share",
     "check_whole",
+    "checked_categories",
     "checked_families",
     "checked_names",
     "checked_scopes",
@@ -46,6 +50,8 @@ ON_FAMILY_ERROR = ("fail", "degrade")
 RECEIPT_VERSIONS = (1, 2)
 SEARCH_TYPES = ("auto", "fts", "vector", "hybrid")
 TIME_FIELDS = ("created", "updated", "event")
+LEVELS = ("item", "directory", "all")
+CATEGORIES_MAX = 64
 
 
 def check_whole(field: str, value: object, low: int, high: int, *, optional: bool = True) -> None:
@@ -147,6 +153,30 @@ def check_choice(field: str, value: object, allowed: Sequence[str]) -> None:
     """
     if not isinstance(value, str) or value not in allowed:
         raise InvalidRequest(f"{field} is {shown(value)}; it must be {' or '.join(allowed)}.", field=field)
+
+
+def check_share(field: str, value: object, *, optional: bool = True) -> None:
+    """Check that *value* is a number from 0 to 1, or absent where that is allowed.
+
+    Raises:
+        InvalidRequest: it is not.
+    """
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise InvalidRequest(f"{field} is {shown(value)}; it must be a number from 0 to 1.", field=field)
+
+
+def checked_categories(value: Any) -> tuple[str, ...]:
+    """Return *value* as a tuple of different categories.
+
+    Raises:
+        InvalidRequest: it is not.
+    """
+    names = checked_names("categories", value, limit=CATEGORIES_MAX)
+    for name in names:
+        check_identifier("categories", name, SHORT_TEXT_BYTES)
+    return names
 
 
 def check_limits(deadline_ms: object, on_family_error: object) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import attrs
 
@@ -10,18 +12,22 @@ from powerctx_core.errors import InvalidRequest
 from powerctx_core.requests.checks import (
     FIND_LIMIT,
     FIND_LIMIT_MAX,
+    LEVELS,
     SEARCH_TYPES,
     TIME_FIELDS,
+    check_choice,
     check_limits,
     check_named,
     check_query,
+    check_share,
     check_whole,
+    checked_categories,
     checked_families,
     checked_names,
     checked_scopes,
 )
+from powerctx_core.requests.conditions import Conditions, checked_filter, place_of
 from powerctx_core.types import (
-    SHORT_TEXT_BYTES,
     TAG_BYTES,
     TAG_COUNT,
     Filters,
@@ -39,7 +45,12 @@ class FindRequest:
         limit: 1..1000 entries.
         tags: all of them must be present.
         since, until: aware datetimes, ``since <= t < until`` on *time_field* (``created``, ``updated``, ``event``).
-        category: only this category.
+        categories: only these, any when empty.
+        filter: field -> value, list of values, or bounds ``{"gte": …, "lte": …}``; all must hold.  Fields are
+            category, layer, origin, thread, tags and ``meta.<key>``.  What a store cannot apply is applied to its pool.
+        score_threshold: least ``match`` of a hit, 0..1.
+        target_uri: only what lies at or below it.
+        level: ``item``, ``directory`` or ``all``.
         search_type: ``auto`` (vectors when an embedder is open and serves the query), ``fts``, ``vector`` or
             ``hybrid``; the setting ``retrieval.default_search_type`` when absent.
         deadline_ms, on_family_error: as of :class:`PrepareRequest`.
@@ -57,7 +68,11 @@ class FindRequest:
     since: datetime | None = None
     until: datetime | None = None
     time_field: str = "updated"
-    category: str | None = None
+    categories: tuple[str, ...] = ()
+    filter: Mapping[str, Any] = attrs.field(factory=dict)
+    score_threshold: float | None = None
+    target_uri: str | None = None
+    level: str = "all"
     search_type: str | None = None
     policy: str | None = None
     deadline_ms: int | None = None
@@ -85,14 +100,40 @@ class FindRequest:
             raise InvalidRequest(
                 f"time_field {self.time_field!r} is not one of {', '.join(TIME_FIELDS)}.", field="time_field"
             )
-        if self.category is not None:
-            check_identifier("category", self.category, SHORT_TEXT_BYTES)
+        object.__setattr__(self, "categories", checked_categories(self.categories))
+        object.__setattr__(self, "filter", checked_filter(self.filter))
+        check_share("score_threshold", self.score_threshold)
+        check_choice("level", self.level, LEVELS)
+        if self.target_uri is not None:
+            self._check_target()
         check_named("policy", self.policy, optional=True)
         check_limits(self.deadline_ms, self.on_family_error)
+
+    def _check_target(self) -> None:
+        place = place_of("target_uri", self.target_uri)
+        if place.scope_id not in (self.scope_id, *self.references):
+            raise InvalidRequest(
+                f"target_uri lies in scope {place.scope_id!r}, which is not searched; name that scope.",
+                field="target_uri",
+            )
 
     @property
     def filters(self) -> Filters:
         """The restrictions that the store applies."""
         return Filters(
-            tags=self.tags, since=self.since, until=self.until, time_field=self.time_field, category=self.category
+            tags=self.tags,
+            since=self.since,
+            until=self.until,
+            time_field=self.time_field,
+            category=self.categories[0] if len(self.categories) == 1 else None,
+        )
+
+    @property
+    def conditions(self) -> Conditions:
+        """The restrictions that are left to be applied to the pool."""
+        return Conditions(
+            categories=self.categories if len(self.categories) > 1 else (),
+            filter=self.filter,
+            below=None if self.target_uri is None else place_of("target_uri", self.target_uri),
+            kind=None if self.level == "all" else self.level,
         )

@@ -11,7 +11,7 @@ from powerctx_core.types import ABSTRACT_BYTES, HEAD_BYTES
 if TYPE_CHECKING:
     import regex
 
-__all__ = ["ELLIPSIS", "cut_to_bytes", "cut_to_chars", "derived_abstract", "head"]
+__all__ = ["ELLIPSIS", "cut_to_bytes", "cut_to_chars", "derived_abstract", "derived_overview", "head"]
 
 ELLIPSIS = "…"
 _SENTENCE_SHARE = 0.75
@@ -23,6 +23,15 @@ _SAFE = re.compile(
     r"[\x20-\x7e\u3040-\u3096\u30a1-\u30fa\u4e00-\u9fff][\x20-\x7e\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff]"
 )
 _CLOSING = 16
+# A heading that announces a summary, and all up to the next heading.
+_SUMMARY = re.compile(
+    r"\s*(?:#[^\n]*\n\s*)?#+[ \t]*(?:summary|overview|abstract|tl;?dr|摘要|概要|概述|总结|總結)[ \t:\uff1a]*\n"
+    r"(.*?)(?=\n#|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_HEADINGS = 2
+"""Fewest headings that say something of a text beyond its first one."""
+_OVERVIEW_BYTES = 2000
 # Between the two characters of such a pair there is a boundary, whatever stands around them.
 _CERTAIN = (
     r"(?r)[\p{GCB=Other}\p{GCB=LV}\p{GCB=LVT}\p{GCB=SpacingMark}][\p{GCB=Other}\p{GCB=LV}\p{GCB=LVT}]"
@@ -132,3 +141,24 @@ def derived_abstract(text: str) -> str:
     if len(start.encode()) <= ABSTRACT_BYTES:
         return start
     return cut_to_bytes(start, ABSTRACT_BYTES - len(ELLIPSIS.encode()), sentences=False) + ELLIPSIS
+
+
+def derived_overview(text: str) -> str | None:
+    """Return the overview of a long text: the summary that it begins with, or its headings and its first paragraph.
+
+    Returns ``None`` for what has no headings: its beginning says as much.  At most 2000 UTF-8 bytes.
+    """
+    if len(text) < ABSTRACT_BYTES:
+        return None
+    summary = _SUMMARY.match(text)
+    if summary and summary[1].strip():
+        found = summary[1].strip()
+    else:
+        lines = text.split("\n")
+        headings = [line.strip() for line in lines if line.startswith("#")]
+        if len(headings) < _HEADINGS:
+            return None
+        body = "\n".join(line for line in lines if not line.startswith("#")).strip()
+        first = headings.pop(0) if lines[0].startswith("#") else ""
+        found = "\n".join([*([first] if first else []), body.split("\n\n", 1)[0].strip(), *headings])
+    return cut_to_bytes(found, _OVERVIEW_BYTES, sentences=False)

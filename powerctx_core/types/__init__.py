@@ -13,6 +13,7 @@ from powerctx_core.types.address import (
     check_family,
     check_identifier,
     parse_uri,
+    scope_base,
     utf8_size,
 )
 from powerctx_core.types.effort import RecallEffort, Signals
@@ -32,6 +33,15 @@ from powerctx_core.types.item import (
     Revision,
     check_text_bytes,
     derived_artifact_id,
+)
+from powerctx_core.types.purpose import (
+    BUCKETS,
+    CATEGORIES,
+    DETAIL_CHOICES,
+    MEMORIES,
+    PURPOSES,
+    QUOTA_MAX,
+    Purpose,
 )
 from powerctx_core.types.retrieval import (
     HEAD_BYTES,
@@ -69,15 +79,21 @@ from powerctx_core.types.trimming import TRIMS, ItemValue, Trimming
 __all__ = [
     "ABSTRACT_BYTES",
     "ARTIFACT_ID_BYTES",
+    "BUCKETS",
+    "CATEGORIES",
     "DEFAULT_SECTIONS",
     "DELIVERIES",
+    "DETAIL_CHOICES",
     "HEAD_BYTES",
     "KINDS",
     "LAYERS",
     "LEDGER_ENTRIES",
+    "MEMORIES",
     "META_DEPTH",
     "NOTHING_TO_READ",
+    "PURPOSES",
     "QUERY_TERMS",
+    "QUOTA_MAX",
     "ROLES",
     "SCOPE_ID_BYTES",
     "SECTION_LIMIT",
@@ -109,6 +125,7 @@ __all__ = [
     "Message",
     "Partition",
     "Pool",
+    "Purpose",
     "PutResult",
     "QueryTerms",
     "RawCandidate",
@@ -127,6 +144,7 @@ __all__ = [
     "check_text_bytes",
     "derived_artifact_id",
     "parse_uri",
+    "scope_base",
     "sections_of",
     "settled",
     "utf8_size",

@@ -21,6 +21,7 @@ __all__ = [
     "check_family",
     "check_identifier",
     "parse_uri",
+    "scope_base",
     "utf8_size",
 ]
 
@@ -107,6 +108,11 @@ class Address:
         """The URI without its revision: it means the latest revision."""
         return f"powerctx://{_part(self.scope_id)}/{_part(self.family)}/{_part(self.artifact_id, safe='/')}"
 
+    def ref(self, scope_id: str | None = None) -> str:
+        """Return the URI of the latest revision, relative to a scope when the artifact lies in it."""
+        stem = self.stem
+        return stem if scope_id is None else stem.removeprefix(scope_base(scope_id))
+
     @classmethod
     def from_receipt(cls, value: Mapping[str, Any]) -> Self:
         """Build the address from a receipt's ``artifact_address`` (v1 writes ``memory`` as ``atomic-memory``)."""
@@ -130,6 +136,11 @@ class Address:
         if revision is None:
             raise InvalidRequest(f"{uri!r} names no revision; append @1, @2, ….", field="uri")
         return cls(scope_id=scope_id, family=family, artifact_id=artifact_id, revision=revision)
+
+
+def scope_base(scope_id: str) -> str:
+    """Return what the URIs of one scope begin with."""
+    return f"powerctx://{_part(scope_id)}/"
 
 
 def _part(value: str, *, safe: str = "") -> str:

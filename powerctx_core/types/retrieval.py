@@ -36,7 +36,7 @@ HEAD_BYTES = 4096
 """Length of the body's head that travels with a candidate, UTF-8 bytes."""
 QUERY_TERMS = 64
 """Most distinct query terms used anywhere: in retrieval, coverage and overlap."""
-SHOWN = ("confidence", "recall_rank")
+SHOWN = ("confidence", "recall_rank", "score")
 """What a request can have shown of an entry beside its identity and text."""
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -311,6 +311,7 @@ class Candidate:
         score: fused score, higher is better.
         evidence: the family's own identity fields, if it declares any.
         rank: its place among what was recalled of its family, from 1; known when a request wants it shown.
+        detail: what *text* is, where a pack has tiers: ``uri``, ``abstract``, ``overview`` or ``full``.
     """
 
     address: Address
@@ -321,3 +322,4 @@ class Candidate:
     hit: Hit | None = None
     evidence: Mapping[str, Any] = _EMPTY
     rank: int | None = None
+    detail: str | None = None

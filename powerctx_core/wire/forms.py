@@ -13,7 +13,7 @@ from powerctx_core.explanation import ExplainedCandidate, Explanation
 from powerctx_core.receipt.parts import plain
 from powerctx_core.receipt.v1 import ReceiptV1
 from powerctx_core.receipt.v2 import ReceiptV2
-from powerctx_core.requests import Found, PreparedContext
+from powerctx_core.requests import ContextPack, Found, PackEntry, PreparedContext, SearchStats
 from powerctx_core.types import Address, Hit, Item, Message, PutResult, Revision, Session, ToolList, Trimming
 
 __all__ = ["canonical", "to_json"]
@@ -146,6 +146,36 @@ def _put_result(value: PutResult) -> dict[str, Any]:
     return {"uri": value.address.uri, "outcome": value.outcome}
 
 
+def _pack(value: ContextPack) -> dict[str, Any]:
+    stats = {field.name: _plain(getattr(value.stats, field.name)) for field in attrs.fields(SearchStats)}
+    stats["top_match"] = None if value.stats.top_match is None else round(value.stats.top_match, SCORE_DIGITS)
+    stats["failed"] = dict(value.stats.failed)
+    form = {
+        "entries": [_pack_entry(entry) for entry in value.entries],
+        "rendered": value.rendered,
+        "digest": value.digest,
+        "stats": stats,
+    }
+    return {**form, "deprecated": list(value.deprecated)} if value.deprecated else form
+
+
+def _pack_entry(value: PackEntry) -> dict[str, Any]:
+    return {
+        "uri": value.uri,
+        "ref": value.ref,
+        "bucket": value.bucket,
+        "category": value.category,
+        "family": value.address.family,
+        "score": round(value.score, SCORE_DIGITS),
+        "match": round(value.match, SCORE_DIGITS),
+        "detail": value.detail,
+        "text": value.text,
+        "cut": value.cut,
+        "origin": value.origin,
+        "tokens": value.tokens,
+    }
+
+
 def _session(value: Session) -> dict[str, Any]:
     return {
         "scope_id": value.key.scope_id,
@@ -181,6 +211,7 @@ _FORMS: dict[type, Any] = {
     PutResult: _put_result,
     Explanation: _explanation,
     Session: _session,
+    ContextPack: _pack,
     ReceiptV1: plain,
     ReceiptV2: plain,
 }

@@ -153,7 +153,7 @@ def test_find_lists_without_bodies_and_filters(ctx: powerctx.Context) -> None:
     assert len(ctx.find("alpha", scope_id="t").hits) == 3
     assert len(ctx.find("alpha", scope_id="t", tags=["red"]).hits) == 2
     assert len(ctx.find("alpha", scope_id="t", tags=["red", "blue"]).hits) == 1
-    assert len(ctx.find("alpha", scope_id="t", category="events").hits) == 2
+    assert len(ctx.find("alpha", scope_id="t", categories=["events"]).hits) == 2
     assert len(ctx.find("alpha", scope_id="t", limit=1).hits) == 1
 
 
@@ -220,7 +220,7 @@ def test_filters_hold_for_neighbours_too(ctx: powerctx.Context) -> None:
 
     assert found() == {"m0", "m1", "m2"}
     assert found(tags=["public"]) == {"m1"}
-    assert found(category="it") == {"m1"}
+    assert found(categories=["it"]) == {"m1"}
 
 
 def test_a_body_that_starts_with_white_space_shows_its_words(ctx: powerctx.Context) -> None:
@@ -261,7 +261,7 @@ _MISUSES: dict[str, tuple[Any, str]] = {
     "confidence of 5001 digits": (lambda ctx: Item(scope_id="s", text="x", confidence=10**5000), "confidence"),
     "surrogate tag": (lambda ctx: ctx.find("x", scope_id="s", tags=["\udcff"]), "surrogate"),
     "65 tags": (lambda ctx: ctx.find("x", scope_id="s", tags=[f"t{n}" for n in range(65)]), "at most 64"),
-    "surrogate category": (lambda ctx: ctx.find("x", scope_id="s", category="\udcff"), "surrogate"),
+    "surrogate categories": (lambda ctx: ctx.find("x", scope_id="s", categories=["\udcff"]), "surrogate"),
     "unknown search type": (lambda ctx: ctx.find("x", scope_id="s", search_type="magic"), "auto, fts, vector, hybrid"),
     "put None": (lambda ctx: ctx.put(None), "items must be a list"),
     "put one item": (lambda ctx: ctx.put(Item(scope_id="s", text="x")), "items must be a list"),

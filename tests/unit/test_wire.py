@@ -91,7 +91,7 @@ def test_revision_and_put_result():
 
 def test_unknown_type():
     """A value without a serialised form is refused by name."""
-    with pytest.raises(TypeError, match="Diagnostics has no serialised form; it exists for Explanation, Found, Item, "):
+    with pytest.raises(TypeError, match="Diagnostics has no serialised form; it exists for ContextPack, Exp"):
         to_json(DIAGNOSTICS)
 
 

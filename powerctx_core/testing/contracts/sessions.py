@@ -42,6 +42,7 @@ class SessionContract(StoreContract):
     def test_no_session_at_first(self, sessions: Sessions) -> None:
         """A session that nobody has written to is not there, and asking for it makes none."""
         assert sessions.show(KEY, Deadline()) is None
+        assert sessions.turns(KEY, Deadline()) is None
         assert sessions.show(KEY, Deadline()) is None
 
     def test_messages_come_in_order(self, sessions: Sessions) -> None:
@@ -66,7 +67,7 @@ class SessionContract(StoreContract):
 
         assert turns == [turn for _, _, turn in said]
         assert [(m.role, m.turn_id, m.turn) for m in session.messages] == said
-        assert session.turns == 5
+        assert session.turns == sessions.turns(KEY, Deadline()) == 5
 
     def test_the_last_messages_are_kept(self, sessions: Sessions) -> None:
         """Of many messages and abstracts the last twenty are there, and all are counted."""
@@ -91,6 +92,7 @@ class SessionContract(StoreContract):
 
         assert (session.overview, session.abstracts) == ("second", ("one", "two"))
         assert (session.turns, session.messages) == (0, ())
+        assert sessions.turns(KEY, Deadline()) == 0
         other = SessionKey("s", "other")
         sessions.add_abstract(other, "alone")
         assert (shown(sessions, other).abstracts, shown(sessions, other).overview) == (("alone",), None)

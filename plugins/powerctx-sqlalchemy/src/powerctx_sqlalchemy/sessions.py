@@ -111,6 +111,15 @@ class RelationalSessions:
             values = {"role": "", "turn": row["turns"], "turn_id": None, "at": microseconds(datetime.now(UTC))}
             self._append(connection, key, "abstract", number, {**values, "body": text})
 
+    def turns(self, key: SessionKey, deadline: Deadline) -> int | None:
+        """Return how many user turns there were, or ``None`` when the session has no log."""
+        with self._database.reading(deadline) as connection:
+            if connection is None:
+                return None
+            with self._database.told("read a session"):
+                found: int | None = connection.execute(_TURNS, _bound(key)).scalar()
+                return found
+
     def show(self, key: SessionKey, deadline: Deadline) -> Session | None:
         """Return the session with its last messages and abstracts, or ``None`` when it has no log."""
         with self._database.reading(deadline) as connection:
@@ -164,6 +173,7 @@ class RelationalSessions:
 _DELIVERED = sa.select(delivery.c.uri, delivery.c.turn, delivery.c.detail, delivery.c.at).where(_named(delivery))
 _FORGET = sa.delete(delivery).where(_named(delivery), delivery.c.uri == sa.bindparam("which"))
 _SESSION = sa.select(session).where(_named(session))
+_TURNS = sa.select(session.c.turns).where(_named(session))
 _TEXTS = sa.select(session_text).where(_named(session_text)).order_by(session_text.c.kind, session_text.c.number)
 _OLD_TEXTS = sa.delete(session_text).where(
     _named(session_text), session_text.c.kind == sa.bindparam("of"), session_text.c.number <= sa.bindparam("until")

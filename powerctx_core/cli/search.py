@@ -1,0 +1,189 @@
+"""``powerctx search`` and ``powerctx recall``: a list, or a pack that can be given to a model as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from powerctx_core.cli import output
+from powerctx_core.cli.asking import deadline_options
+from powerctx_core.cli.options import (
+    Invocation,
+    common,
+    examples,
+    given_only,
+    listed,
+    narrowed,
+    narrowing,
+    query_text,
+    recall_options,
+)
+from powerctx_core.cli.recall import advice, hit_rows, missing
+from powerctx_core.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from powerctx_core.requests import ContextPack
+
+__all__ = ["recall", "search"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _pack_options(function: F) -> F:
+    """Add the parameters of a pack, which a list refuses."""
+    for option in (
+        click.option("--turn", metavar="N", type=int, help="A number that grows with every turn, without messages."),
+        click.option("--session", "session_id", metavar="ID", help="The session, of this scope."),
+        click.option("--peer-scope", metavar="WHAT", help="all (when absent), or actor: those of --actor and nobody."),
+        click.option("--other-peer-penalty", metavar="N", help="0..1, or bucket=N,…: items of others stand behind."),
+        click.option("--actor", metavar="NAME", help="Who asks; items of another origin stand behind."),
+        click.option("--rewrite", is_flag=True, default=None, help="Rewrite the pack as bullets; needs a generator."),
+        click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value."),
+        click.option("--show", metavar="A,B", help="What to show of each entry, such as score."),
+        click.option("--no-envelope", is_flag=True, help="Leave the envelope around the text to the caller."),
+        click.option("--renderer", metavar="NAME", help="An installed text form; flat-xml when absent."),
+        click.option("--exclude-uri", "exclude_uris", metavar="URI", multiple=True,
+                     help="Leave this out, and what lies below it; may be repeated."),
+        click.option("--dedup-turns", metavar="N", type=int,
+                     help="0..100, with --session: leave out what was delivered in this many turns before."),
+        click.option("--detail", metavar="WHAT", help="auto (when absent), abstract, overview, full; or bucket=WHAT."),
+        click.option("--purpose", metavar="NAME", help="chat, coding, or one of the settings: default quotas."),
+        click.option("--quotas", metavar="A=N,B=M", help="Entries of each bucket, such as events=4,skills=2."),
+        click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens of text; 1600 when absent."),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+@click.command(
+    epilog=examples(
+        'powerctx search "How do we deploy?" --scope project:demo --mode context --max-tokens 800',
+        'powerctx search "deploy" --scope project:demo --filter \'{"layer": ["L2", "L3"]}\'',
+    )
+)
+@click.argument("query")
+@click.option("--mode", metavar="MODE", help="list (when absent), what find gives; or context, a pack.")
+@narrowing
+@_pack_options
+@deadline_options
+@recall_options
+@common
+@click.pass_obj
+def search(invocation: Invocation, /, *, query: str, scope: str, **options: Any) -> None:
+    """List what is related to QUERY, or with --mode context print a pack of it inside --max-tokens.
+
+    `-` reads the query from standard input. A pack goes to standard output, one line about it to standard error. With
+    --json standard output is exactly the response.
+    """
+    from powerctx_core.requests import ContextPack, SearchRequest
+
+    request = SearchRequest(query=query_text(query), scope_id=scope, **_parameters(options))
+    with invocation.open() as ctx:
+        ctx.embedding.warm()
+        found = ctx.search(request)
+        if isinstance(found, ContextPack):
+            _show(invocation, found)
+            return
+        _show_list(invocation, found, lambda: advice(ctx, found.diagnostics, scope, request.references, filtered=True))
+
+
+@click.command(epilog=examples('powerctx recall "How do we deploy?" --scope project:demo --session s1'))
+@click.argument("query")
+@narrowing
+@_pack_options
+@deadline_options
+@recall_options
+@common
+@click.pass_obj
+def recall(invocation: Invocation, /, *, query: str, scope: str, **options: Any) -> None:
+    """Print what belongs to QUERY in this turn: search --mode context with the defaults of every turn.
+
+    These are --purpose coding, --score-threshold 0.35, and --dedup-turns 5 with a --session.
+    """
+    with invocation.open() as ctx:
+        ctx.embedding.warm()
+        pack = ctx.recall(query_text(query), scope_id=scope, **_parameters(options))
+    _show(invocation, pack)
+
+
+def _parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as parameters of a request; what was not given is not among them."""
+    values = dict(options)
+    quotas, detail, penalty = (values.pop(name) for name in ("quotas", "detail", "other_peer_penalty"))
+    lists = {name: listed(values.pop(name)) for name in ("families", "show")}
+    envelope = False if values.pop("no_envelope") else None
+    excluded = values.pop("exclude_uris") or None
+    return narrowed(values) | given_only(
+        **lists,
+        quotas=None if quotas is None else _buckets("--quotas", quotas, int),
+        detail=_buckets("--detail", detail, str) if detail is not None and "=" in detail else detail,
+        other_peer_penalty=None if penalty is None else _penalty(penalty),
+        envelope=envelope,
+        exclude_uris=excluded,
+    )
+
+
+def _penalty(text: str) -> float | dict[str, Any]:
+    if "=" in text:
+        return _buckets("--other-peer-penalty", text, float)
+    return float(_number("--other-peer-penalty", text, float))
+
+
+def _buckets(option: str, text: str, convert: Callable[[str], Any]) -> dict[str, Any]:
+    found = {}
+    for part in listed(text) or ():
+        bucket, equals, value = (piece.strip() for piece in part.partition("="))
+        if not bucket or not equals or not value:
+            raise InvalidRequest(f"{option} has {part!r}; write bucket=value, such as events=4,skills=2.")
+        found[bucket] = _number(option, value, convert)
+    return found
+
+
+def _number(option: str, text: str, convert: Callable[[str], Any]) -> Any:
+    try:
+        return convert(text)
+    except ValueError:
+        raise InvalidRequest(f"{option} has {text!r}, which is no number.") from None
+
+
+def _show(invocation: Invocation, pack: ContextPack) -> None:
+    from powerctx_core import wire
+
+    if invocation.json:
+        output.emit_json(wire.to_json(pack))
+        output.notes(missing(pack.diagnostics))
+        return
+    if pack.rendered:
+        output.text(pack.rendered)
+    stats = pack.stats
+    tiers = ", ".join(f"{count} {detail}" for detail, count in stats.tier_counts.items())
+    why = {
+        "budget": "nothing fits the budget; raise --max-tokens",
+        "below_threshold": "what was found is too weak, was delivered already, or is excluded",
+    }
+    line = [
+        f"empty ({stats.outcome})" if not pack.entries else stats.outcome,
+        *([why[stats.outcome]] if stats.outcome in why else []),
+        *([f"{output.pieces(stats.returned, 'entry').replace('entrys', 'entries')} ({tiers})"] if tiers else []),
+        f"{stats.used_tokens} of {stats.max_tokens} tokens",
+        *([f"{stats.cooled} delivered before"] if stats.cooled else []),
+        *(f"ignored: {each}" for each in stats.ignored),
+        *stats.errors,
+        *missing(pack.diagnostics),
+    ]
+    output.note(" · ".join(line))
+
+
+def _show_list(invocation: Invocation, found: Any, why: Callable[[], str]) -> None:
+    from powerctx_core import wire
+
+    if invocation.json:
+        output.emit_json(wire.to_json(found))
+    elif found.hits:
+        output.table(("rank>", "score>", "match>", "uri", "abstract"), hit_rows(found.hits))
+    else:
+        output.note(why())
+        return
+    output.notes(missing(found.diagnostics))

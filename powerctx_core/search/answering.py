@@ -1,0 +1,113 @@
+"""What a pack tells of itself.  Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+import attrs
+
+from powerctx_core.recall.outcome import Recalled, diagnostics, empty_outcome
+from powerctx_core.requests import ContextPack, PackEntry, SearchStats
+from powerctx_core.search.competing import Competing
+from powerctx_core.search.tiering import Pack
+from powerctx_core.search.turns import Turn
+from powerctx_core.search.wants import Wants
+
+__all__ = ["NOTHING", "Course", "answered"]
+
+NOTHING = Pack(entries=(), text="", cost=0.0, lowered={})
+"""The pack of a renderer that was late."""
+
+
+@attrs.frozen(kw_only=True)
+class Course:
+    """How a call went."""
+
+    wants: Wants
+    recall: Recalled
+    found: Competing
+    pack: Pack
+    turn: Turn | None
+    recorded: int
+    late: tuple[str, ...]
+    errors: tuple[str, ...]
+    timings: Mapping[str, float]
+
+
+def answered(course: Course) -> ContextPack:
+    """Return the answer to a call."""
+    found, pack, recall = course.found, course.pack, course.recall
+    told = diagnostics(recall, _outcome(course), late=course.late)
+    entries = _entries(course)
+    return ContextPack(
+        entries=entries,
+        rendered=pack.text,
+        diagnostics=told,
+        stats=SearchStats(
+            outcome=told.outcome,
+            searched=found.searched,
+            candidates=len(found.hits),
+            threshold_removed=found.threshold_removed,
+            filtered=found.filtered,
+            top_match=found.top_match,
+            excluded=found.excluded,
+            cooled=len(found.cooled),
+            deduped=found.deduped,
+            dropped=len(found.hits) - len(entries),
+            returned=len(entries),
+            tier_counts=dict(sorted(Counter(entry.detail for entry in entries).items())),
+            lowered=pack.lowered,
+            max_tokens=course.wants.max_tokens,
+            used_tokens=ceil(pack.cost),
+            planned_queries=(course.wants.request.query,),
+            dedup=_dedup(course),
+            ignored=course.wants.ignored,
+            partial=told.partial,
+            late=told.late,
+            failed=told.failed,
+            timings_ms={stage: round(spent, 3) for stage, spent in course.timings.items()},
+            errors=course.errors,
+        ),
+    )
+
+
+def _outcome(course: Course) -> str:
+    if course.pack.entries:
+        return "delivered"
+    if any(name.startswith("renderer:") for name in course.late):
+        return "deadline"
+    if course.found.hits:
+        return "budget"
+    if course.recall.hits:
+        return "below_threshold"
+    return empty_outcome(course.recall)
+
+
+def _dedup(course: Course) -> dict[str, Any]:
+    if course.turn is None:
+        return {}
+    return {"turn": course.turn.number, "turns": course.turn.dedup_turns, "recorded": course.recorded}
+
+
+def _entries(course: Course) -> tuple[PackEntry, ...]:
+    wants = course.wants
+    relative = wants.request.envelope is not False
+    return tuple(
+        PackEntry(
+            address=hit.address,
+            ref=hit.address.ref(wants.request.scope_id if relative else None),
+            bucket=wants.bucket(hit.candidate),
+            category=hit.candidate.category,
+            score=hit.score,
+            match=hit.match,
+            detail=rung.detail,
+            text=rung.text,
+            cut=rung.cut,
+            origin=wants.origin(hit.candidate),
+            tokens=ceil(rung.cost),
+        )
+        for hit, rung in course.pack.entries
+    )

@@ -1,0 +1,257 @@
+"""``search`` as a pipeline: a list is what ``find`` gives; a pack is planned, read for, rendered, and recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from functools import partial
+
+import attrs
+
+from powerctx_core.assemble.forms import Forms, Read
+from powerctx_core.assemble.value import by_value
+from powerctx_core.assembly import candidate_of
+from powerctx_core.engine import Engine
+from powerctx_core.errors import InvalidRequest, PowerctxError, StoreError
+from powerctx_core.ports import Selection
+from powerctx_core.recall.fetch import Limits
+from powerctx_core.recall.outcome import Recalled
+from powerctx_core.recall.stages import Stages
+from powerctx_core.records import FamilySpec, RendererSpec
+from powerctx_core.requests import ContextPack, Found, SearchRequest
+from powerctx_core.search.answering import NOTHING, Course, answered
+from powerctx_core.search.bodies import read_bodies
+from powerctx_core.search.competing import Competing, competing
+from powerctx_core.search.tiering import Pack, Tiering
+from powerctx_core.search.turns import Turn, turn_of
+from powerctx_core.search.wants import Wants, wants_of
+from powerctx_core.sessions import session_store
+from powerctx_core.types import Address, Deadline, Hit, SessionKey
+
+__all__ = ["Search"]
+
+_RENDERER = "flat-xml"
+_REACH = 64
+"""Items that a pack may hold, for the size of pools."""
+_LANE = "store:sessions"
+_CHARACTERS_A_TOKEN = 16
+"""More than any text has: no more of a body can be of use to a budget."""
+
+
+@attrs.frozen(kw_only=True)
+class Search:
+    """The search surface of one opened store.  Thread-safe; calls block on the store."""
+
+    engine: Engine
+
+    def deadline(self, request: SearchRequest) -> Deadline:
+        """Return when a call that begins now has to end."""
+        return self.engine.deadline(request.retrieval)
+
+    def __call__(self, request: SearchRequest, deadline: Deadline | None = None) -> Found | ContextPack:
+        """Return a list or a pack.
+
+        Args:
+            request: what is asked for.
+            deadline: of a call that began earlier; by default :meth:`deadline` as of now.
+
+        Raises:
+            InvalidRequest: a part, purpose or bucket that is named is not there.
+            CapabilityError: the store keeps no sessions, and *dedup_turns* needs them.
+            PluginError: a family failed or broke its contract.
+            PlanInvariantError: a renderer broke its contract.
+            StoreError: the store failed.
+        """
+        if request.mode == "list":
+            return self.engine.find(request.retrieval, deadline)
+        return _Assembling(engine=self.engine, request=request, limits=Limits.of(deadline or self.deadline(request)))()
+
+
+class _Assembling:
+    """One call for a pack."""
+
+    def __init__(self, *, engine: Engine, request: SearchRequest, limits: Limits) -> None:
+        self.engine = engine
+        self.request = request
+        self.limits = limits
+        self.late: list[str] = []
+        self.errors: list[str] = []
+        self.timings: dict[str, float] = {}
+        self.renderer = request.renderer or _RENDERER
+
+    def __call__(self) -> ContextPack:
+        engine, request = self.engine, self.request
+        specs = engine.searched(request.families)
+        every: list[FamilySpec] = [
+            engine.host.spec("powerctx_families", name) for name in engine.host.names("powerctx_families")
+        ]
+        wants = wants_of(
+            request,
+            specs,
+            engine.settings.retrieval.purposes,
+            [spec.bucket for spec in every if spec.searchable],
+        )
+        self._check_renderer()
+        asked = self._ask_session(wants)
+        with self._timed("retrieve"):
+            recall = self._recall(specs)
+        turn = self._told(asked)
+        cooled = frozenset() if turn is None else turn.cooled
+        found = competing(recall.hits, wants, cooled, partial(self._trimmed, specs))
+        pack = engine.packing.bounded(
+            partial(self._made, wants, found), self.renderer, self.limits.call, counts_tokens=True
+        )
+        if pack is None:
+            self.late.append(f"renderer:{self.renderer}")
+        recorded = 0 if turn is None or pack is None else self._record(turn, pack)
+        return answered(
+            Course(
+                wants=wants,
+                recall=recall,
+                found=found,
+                pack=pack or NOTHING,
+                turn=turn,
+                recorded=recorded,
+                late=tuple(self.late),
+                errors=tuple(self.errors),
+                timings=self.timings,
+            )
+        )
+
+    def _check_renderer(self) -> None:
+        spec: RendererSpec = self.engine.host.spec("powerctx_renderers", self.renderer, field="renderer")
+        if missing := [name for name in self.request.show or () if name not in spec.shows]:
+            able = ", ".join(spec.shows) or "nothing of that kind"
+            raise InvalidRequest(f"renderer {spec.name!r} cannot show {missing[0]} (it can show {able}).", field="show")
+
+    def _recall(self, specs: Sequence[FamilySpec]) -> Recalled:
+        retrieval = self.request.retrieval
+        return self.engine.retrieve(
+            retrieval,
+            self.engine.policy(retrieval.policy),
+            specs,
+            self.limits,
+            max_items=_REACH,
+            least=0,
+            filters=retrieval.filters,
+            search_type=retrieval.search_type or self.engine.settings.retrieval.default_search_type,
+            stages=Stages(),
+        )
+
+    def _trimmed(self, specs: Sequence[FamilySpec], hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Return the hits in the order of their value, when the request is trimmed by it."""
+        if self.request.trim != "value" or not hits:
+            return hits
+        uses = self.engine.uses([hit.address for hit in hits], self.limits)
+        if uses is None:
+            self.late.append("usage")
+        layers = {spec.name: spec.layer for spec in specs}
+        candidates, _ = by_value(
+            [candidate_of(hit.candidate, hit) for hit in hits], uses or {}, layers, self.engine.settings.trim
+        )
+        return [candidate.hit for candidate in candidates if candidate.hit is not None]
+
+    # The session is asked beside the retrieval, and never holds it up.
+
+    def _ask_session(self, wants: Wants) -> Callable[[], Turn] | Future[Turn] | None:
+        if not wants.dedup_turns or self.request.session_id is None:
+            return None
+        store = session_store(self.engine.store)
+        key = SessionKey(self.request.scope_id, self.request.session_id)
+        ask = partial(turn_of, store, key, wants.dedup_turns, self.request.turn, self.limits.native)
+        return ask if self.limits.call.at is None else self.engine.lanes.ask(_LANE, ask)
+
+    def _told(self, asked: Callable[[], Turn] | Future[Turn] | None) -> Turn | None:
+        """Return what is known of the session; a session that is late repeats itself rather than hold up the call."""
+        if asked is None:
+            if self.limits.call.at is not None and self.request.session_id and self.request.dedup_turns:
+                self.late.append("session")
+            return None
+        with self.engine.blame():
+            if not isinstance(asked, Future):
+                return asked()
+            try:
+                wait([asked], self.limits.retrieval.remaining())
+            finally:
+                if not asked.done():
+                    self.engine.lanes.leave(_LANE, asked)
+            if asked.done() and not asked.cancelled():
+                try:
+                    return asked.result()
+                except StoreError:
+                    if not self.limits.native.passed:
+                        raise
+        self.late.append("session")
+        return None
+
+    def _made(self, wants: Wants, found: Competing) -> Pack:
+        packing = self.engine.packing
+        with packing.blamed(self.renderer), self._timed("plan"):
+            tiering = self._tiering(wants, found)
+            plan = tiering.plan({}, reading=True)
+        if plan is not None and plan.unread:
+            with self._timed("read"):
+                read = self._read(tiering.unread(plan), wants.max_tokens)
+            with packing.blamed(self.renderer), self._timed("fit"):
+                plan = tiering.plan(read, reading=False)
+        with packing.blamed(self.renderer), self._timed("render"):
+            return tiering.pack(plan)
+
+    def _tiering(self, wants: Wants, found: Competing) -> Tiering:
+        selection = Selection(
+            scope_id=self.request.scope_id,
+            show=self.request.show or (),
+            titles={spec.name: spec.title for spec in wants.specs.values()},
+            envelope=self.request.envelope is not False,
+        )
+        forms = Forms(
+            renderer=self.engine.host.part("powerctx_renderers", self.renderer),
+            selection=selection,
+            cost=self.engine.packing.estimator().cost,
+            item_bytes=self.engine.settings.recall.item_bytes,
+        )
+        return Tiering(wants=wants, forms=forms, competing=found)
+
+    def _read(self, hits: Sequence[Hit], max_tokens: int) -> Mapping[Address, Read]:
+        """Return the texts that came; a plan goes on with the heads of the others."""
+        snapshot = self.engine.store.catalogue.snapshot
+        try:
+            with self.engine.blame():
+                read, whole = read_bodies(
+                    hits, snapshot, self.limits, self.engine.lanes, max_tokens * _CHARACTERS_A_TOKEN
+                )
+        except StoreError as error:
+            self.errors.append(f"bodies: {error}")
+            return {}
+        if not whole:
+            self.late.append("bodies")
+        return read
+
+    def _record(self, turn: Turn, pack: Pack) -> int:
+        """Record what is delivered; an answer that is decided is not lost when that fails."""
+        delivered = [(hit.address.uri, rung.detail) for hit, rung in pack.entries]
+        job = partial(turn.record, session_store(self.engine.store), delivered)
+        try:
+            with self.engine.blame():
+                if self.limits.call.at is None:
+                    return job()
+                # Under a deadline it is still done, and nobody waits for it longer.
+                future = self.engine.lanes.queue(_LANE, job)
+                wait([future], self.limits.call.remaining())
+                if future.done():
+                    return future.result()
+        except PowerctxError as error:
+            self.errors.append(f"dedup_turns: {error}")
+            return 0
+        self.late.append("session")
+        return 0
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[stage] = self.timings.get(stage, 0.0) + (time.perf_counter() - start) * 1000.0

@@ -1,0 +1,122 @@
+"""From what competes to a pack: a plan of tiers, the same plan with what was read for it, and the text.  Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from powerctx_core.assemble.forms import Forms, Read, joined
+from powerctx_core.assemble.quotas import sampled
+from powerctx_core.assemble.tiers import CAPPED, Ladder, Rung, TierPlan, plan_tiers
+from powerctx_core.search.competing import Competing
+from powerctx_core.search.wants import Wants
+from powerctx_core.types import Address, Hit
+
+__all__ = ["Pack", "Tiering"]
+
+
+@attrs.frozen(kw_only=True)
+class Pack:
+    """The entries of a pack, and its text.
+
+    Attributes:
+        entries: hit and form of each, in their order.
+        text: empty without entries.
+        cost: of the text, unrounded.
+        lowered: why entries show less than all -> entries.
+        framed: the text around the entries fits the budget.
+    """
+
+    entries: tuple[tuple[Hit, Rung], ...]
+    text: str
+    cost: float
+    lowered: Mapping[str, int]
+    framed: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class Tiering:
+    """Plans one pack."""
+
+    wants: Wants
+    forms: Forms
+    competing: Competing
+
+    def plan(self, read: Mapping[Address, Read], *, reading: bool) -> TierPlan | None:
+        """Return the plan, or ``None`` when not even the frame fits.
+
+        Args:
+            read: what was read so far.
+            reading: what was not read yet may still be; without it every form is exact.
+        """
+        room = self.wants.max_tokens - self.forms.frame
+        if room < 0.0:
+            return None
+        ladders = [
+            self._ladder(place, hit, read.get(hit.address), reading=reading)
+            for place, hit in enumerate(self.competing.hits)
+        ]
+        chosen = self._sample(ladders, room)
+        found = plan_tiers([ladders[place] for place in chosen], room, shares=self.wants.shares)
+        return attrs.evolve(found, chosen={chosen[place]: rung for place, rung in found.chosen.items()})
+
+    def unread(self, plan: TierPlan) -> Sequence[Hit]:
+        """Return the candidates whose text has to be read for *plan*."""
+        return [self.competing.hits[place] for place in plan.unread]
+
+    def pack(self, plan: TierPlan | None) -> Pack:
+        """Return what a plan without unread forms gives.
+
+        The text is priced once more as a whole: where prices do not quite add up, the tail is cut until it holds.
+        """
+        if plan is None:
+            return Pack(entries=(), text="", cost=0.0, lowered={}, framed=False)
+        places = list(plan.chosen)
+        while places:
+            entries = tuple((self.competing.hits[place], plan.chosen[place]) for place in places)
+            text = joined([(hit.address.family, rung) for hit, rung in entries], self.forms)
+            cost = self.forms.cost(text)
+            if cost <= self.wants.max_tokens:
+                return Pack(entries=entries, text=text, cost=cost, lowered=self._lowered(plan, places))
+            places.pop()
+        return Pack(entries=(), text="", cost=0.0, lowered={})
+
+    def _ladder(self, place: int, hit: Hit, read: Read | None, *, reading: bool) -> Ladder:
+        bucket = self.competing.buckets[place]
+        ceiling, pinned = self.wants.detail(hit.candidate, bucket)
+        if place in self.competing.cooled:
+            ceiling, pinned = "uri", False
+        return self.forms.ladder(
+            hit, place=place + 1, bucket=bucket, ceiling=ceiling, pinned=pinned, read=read, reading=reading
+        )
+
+    def _sample(self, ladders: Sequence[Ladder], room: float) -> list[int]:
+        """Return the places of the candidates that may enter."""
+        if not self.wants.quotas:
+            return list(range(len(ladders)))
+        readable = [place for place, ladder in enumerate(ladders) if ladder.rungs]
+        sample = sampled(
+            [self.competing.buckets[place] for place in readable],
+            [ladders[place].rungs[0].cost for place in readable],
+            self.wants.quotas,
+            room,
+        )
+        return sorted([*(readable[place] for place in sample), *self.competing.cooled])
+
+    def _lowered(self, plan: TierPlan, places: Sequence[int]) -> dict[str, int]:
+        reasons: Counter[str] = Counter()
+        for place in places:
+            hit, rung = self.competing.hits[place], plan.chosen[place]
+            if place in self.competing.cooled:
+                reasons["cooled"] += 1
+            elif rung.detail == "full" and not rung.cut:
+                continue
+            elif rung.detail == self.wants.detail(hit.candidate, self.competing.buckets[place])[0] and not rung.cut:
+                reasons["ceiling"] += 1
+            elif rung.detail == "full" and rung.stage == CAPPED:
+                reasons["cap"] += 1
+            else:
+                reasons["budget"] += 1
+        return dict(sorted(reasons.items()))

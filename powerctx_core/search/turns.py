@@ -1,0 +1,68 @@
+"""A session during one call: which turn this is, what was delivered in earlier ones, and what is recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+import attrs
+
+from powerctx_core.ports import Recording, SessionStore
+from powerctx_core.types import Deadline, Delivered, SessionKey
+
+__all__ = ["Turn", "turn_of"]
+
+_APART = timedelta(minutes=10)
+"""Calls of a session without messages and turns that are further apart than this are of different turns."""
+_KEPT = 4
+"""Deliveries are remembered for this many times the turns that they cool for."""
+
+
+@attrs.frozen(kw_only=True)
+class Turn:
+    """One call of a session.
+
+    Attributes:
+        number: on the session's clock.
+        cooled: URIs that were delivered in the turns before that count.
+        dedup_turns: how many these are.
+    """
+
+    key: SessionKey
+    number: int
+    cooled: frozenset[str]
+    dedup_turns: int
+
+    def record(self, store: SessionStore, delivered: Iterable[tuple[str, str]]) -> int:
+        """Record (URI, detail) of what was delivered, and return how many; a bare URI counts as nothing."""
+        now = datetime.now(UTC)
+        entries = [
+            Delivered(uri=uri, turn=self.number, detail=detail, at=now) for uri, detail in delivered if detail != "uri"
+        ]
+        if entries:
+            oldest = self.number - _KEPT * self.dedup_turns
+            store.ledger.record(Recording(key=self.key, delivered=entries, oldest=oldest))
+        return len(entries)
+
+
+def turn_of(store: SessionStore, key: SessionKey, dedup_turns: int, turn: int | None, deadline: Deadline) -> Turn:
+    """Return the turn of a call that begins now.
+
+    The clock counts turns of the user in the session's log.  A client that records no messages says the *turn*; without
+    either, calls more than ten minutes apart are of different turns.
+    """
+    known = store.ledger.delivered(key, deadline)
+    number = turn
+    if number is None:
+        number = store.sessions.turns(key, deadline)
+    if number is None:
+        number = _by_time(known, datetime.now(UTC))
+    cooled = frozenset(uri for uri, entry in known.items() if number - dedup_turns <= entry.turn < number)
+    return Turn(key=key, number=number, cooled=cooled, dedup_turns=dedup_turns)
+
+
+def _by_time(known: Mapping[str, Delivered], now: datetime) -> int:
+    last = max(known.values(), key=lambda entry: (entry.turn, entry.at), default=None)
+    if last is None:
+        return 0
+    return last.turn + (now - last.at > _APART)

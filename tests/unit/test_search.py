@@ -1,0 +1,756 @@
+"""``search`` and ``recall``: lists, packs, sessions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import attrs
+import pytest
+
+import powerctx_core as powerctx
+from powerctx_core import (
+    CapabilityError,
+    ContextPack,
+    InvalidRequest,
+    Item,
+    NotFound,
+    SearchRequest,
+    StoreError,
+    wire,
+)
+from powerctx_core.memory_sessions import MemoryLedger
+from powerctx_core.memory_store import MemorySnapshot
+from powerctx_core.search import turns
+from powerctx_core.types import BUCKETS, SessionKey
+
+S = "project:demo"
+LONG = "The walrus service is deployed on Fridays. " + "It waits for the tide, and the tide waits for nobody. " * 40
+
+
+def note(name: str, text: str, **fields: Any) -> Item:
+    """Return an item of the memory family."""
+    return Item(**{"scope_id": S, "artifact_id": name, "text": text, **fields})
+
+
+def events(count: int, **fields: Any) -> list[Item]:
+    """Return so many different events about walruses."""
+    return [
+        note(f"e{n:02}", f"Walrus event {n}: tide table {n * 37} was read. " + f"Detail {n} follows. " * 40,
+             category="events", **fields)
+        for n in range(count)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def ctx() -> Iterator[powerctx.Context]:
+    """Give an empty store in memory."""
+    with powerctx.open("memory://", plugins=(), settings={}) as opened:
+        yield opened
+
+
+def pack(ctx: powerctx.Context, query: str = "walrus", **parameters: Any) -> ContextPack:
+    """Return a pack."""
+    found = ctx.search(query, **{"scope_id": S, "mode": "context", **parameters})
+    assert isinstance(found, ContextPack)
+    return found
+
+
+def names(found: ContextPack) -> list[str]:
+    """Return the artifact ids of a pack's entries."""
+    return [entry.address.artifact_id for entry in found.entries]
+
+
+# --- Entry points ---
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"limit": 3}, {"tags": ["red"]}, {"categories": ["events", "entities"]}, {"references": ["other"]},
+     {"families": ["memory"], "search_type": "fts"}, {"filter": {"layer": "L2"}}, {"score_threshold": 0.5},
+     {"time_field": "created", "since": datetime(2020, 1, 1, tzinfo=UTC)}, {"level": "directory"},
+     {"target_uri": f"powerctx://{S.replace(':', '%3A')}/memory/e01"}],
+)  # fmt: skip
+def test_a_list_is_what_find_gives(ctx: powerctx.Context, parameters: dict[str, Any]) -> None:
+    """Byte for byte, in whatever is asked, a session that has no generator included."""
+    ctx.put([*events(12, tags=("red",)), note("x", "A walrus entity", category="entities", layer="L2")])
+    found = wire.canonical(ctx.find("walrus", scope_id=S, **parameters))
+
+    assert found == wire.canonical(ctx.search("walrus", scope_id=S, **parameters))
+    assert found == wire.canonical(ctx.search("walrus", scope_id=S, session_id="s1", **parameters))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"max_tokens": 300}, {"session_id": "s1"}, {"session_id": "s1", "dedup_turns": 2}, {"detail": "abstract"},
+     {"quotas": {"events": 3}}, {"purpose": "chat"}, {"score_threshold": 0.1, "limit": 3}],
+)  # fmt: skip
+def test_recall_is_a_preset(given: dict[str, Any]) -> None:
+    """With equal explicit parameters recall and search in mode context answer with the same bytes."""
+
+    def answer(ask: Callable[[powerctx.Context], ContextPack]) -> bytes:
+        with powerctx.open("memory://", plugins=(), settings={}) as ctx:
+            ctx.put(events(20))
+            first, second = ask(ctx), ask(ctx)
+            assert wire.canonical(first) == wire.canonical(second)
+            return wire.canonical(second)
+
+    defaults = {"purpose": "coding", "score_threshold": 0.35}
+    if "session_id" in given:
+        defaults["dedup_turns"] = 5
+
+    assert answer(lambda ctx: ctx.recall("walrus", scope_id=S, **given)) == answer(
+        lambda ctx: pack(ctx, **{**defaults, **given})
+    )
+
+
+def test_aliases_of_recall(ctx: powerctx.Context) -> None:
+    """Names of an earlier interface work in recall alone, are named as such, and give way to the new ones."""
+    ctx.put(events(20))
+    with pytest.warns(DeprecationWarning, match=r"max_chars \(max_tokens\)"):
+        old = ctx.recall("walrus", scope_id=S, max_chars=1200, min_score=0.1, render=False)
+    new = ctx.recall("walrus", scope_id=S, max_tokens=300, score_threshold=0.1, detail="abstract")
+
+    assert old.deprecated == ("max_chars", "min_score", "render")
+    assert wire.to_json(old)["deprecated"] == ["max_chars", "min_score", "render"]
+    assert wire.canonical(attrs.evolve(old, deprecated=())) == wire.canonical(new)
+    with pytest.warns(DeprecationWarning, match="max_chars"):
+        assert ctx.recall("walrus", scope_id=S, max_chars=40, max_tokens=500).stats.max_tokens == 500
+    with pytest.warns(DeprecationWarning, match="max_chars"):
+        assert ctx.recall("walrus", scope_id=S, max_chars=40).stats.max_tokens == 64
+    with pytest.raises(InvalidRequest, match="max_chars"):
+        ctx.search("walrus", scope_id=S, mode="context", max_chars=1200)
+    with pytest.raises(InvalidRequest, match="render"):
+        ctx.recall("walrus", scope_id=S, render="yes")
+
+
+@pytest.mark.parametrize(
+    ("field", "parameters"),
+    [
+        *((name, {name: value}) for name, value in {
+            "max_tokens": 100, "quotas": {}, "purpose": "chat", "detail": "auto", "dedup_turns": 0, "exclude_uris": [],
+            "turn": 1, "renderer": "flat-xml", "envelope": True, "show": [], "trim": "rank", "gate": "off",
+            "actor": "a", "peer_scope": "all", "other_peer_penalty": 0.0, "rewrite": False, "rewrite_max_bullets": 6,
+        }.items()),
+        ("target_uri", {"mode": "context", "target_uri": "powerctx://project%3Ademo/memory/a"}),
+        ("level", {"mode": "context", "level": "all"}),
+        ("mode", {"mode": "bootstrap"}),
+        ("max_tokens", {"mode": "context", "max_tokens": 63}),
+        ("max_tokens", {"mode": "context", "max_tokens": True}),
+        ("quotas", {"mode": "context", "quotas": {"events": -1}}),
+        ("quotas", {"mode": "context", "quotas": {"evnts": 1}}),
+        ("quotas", {"mode": "context", "quotas": {"memories": 1}}),
+        ("quotas", {"mode": "context", "quotas": ["events"]}),
+        ("detail", {"mode": "context", "detail": "uri"}),
+        ("detail", {"mode": "context", "detail": {"events": "uri"}}),
+        ("detail", {"mode": "context", "detail": {"nothing": "full"}}),
+        ("purpose", {"mode": "context", "purpose": "nothing"}),
+        ("dedup_turns", {"mode": "context", "dedup_turns": 101}),
+        ("exclude_uris", {"mode": "context", "exclude_uris": ["nothing"]}),
+        ("exclude_uris", {"mode": "context", "exclude_uris": [f"powerctx://a/memory/{n}" for n in range(201)]}),
+        ("other_peer_penalty", {"mode": "context", "other_peer_penalty": {"nothing": 0.1}}),
+        ("other_peer_penalty", {"mode": "context", "other_peer_penalty": 1.5}),
+        ("peer_scope", {"mode": "context", "peer_scope": "actor"}),
+        ("show", {"mode": "context", "show": ["mood"]}),
+        ("show", {"mode": "context", "show": ["score"], "renderer": "plain"}),
+        ("renderer", {"mode": "context", "renderer": "nothing"}),
+        ("session_id", {"session_id": "资" * 43}),
+        ("query_expansion", {"query_expansion": "on"}),
+        ("score_threshold", {"score_threshold": 1.5}),
+        ("filter", {"filter": {"mood": 1}}),
+        ("filter", {"filter": {"layer": {"gt": 1}}}),
+        ("filter", {"filter": {"meta.x": [[1]]}}),
+        ("target_uri", {"target_uri": "powerctx://elsewhere/memory/a"}),
+        ("limit", {"limit": 0}),
+        ("categories", {"categories": ["a\x00"]}),
+        ("walrus", {"walrus": 1}),
+    ],
+)  # fmt: skip
+def test_wrong_parameters(ctx: powerctx.Context, field: str, parameters: dict[str, Any]) -> None:
+    """What is unknown, outside its limits or without meaning in the mode is one sentence that names it."""
+    with pytest.raises(InvalidRequest, match=field) as caught:
+        ctx.search("walrus", scope_id=S, **parameters)
+
+    assert caught.value.field == field
+    assert str(caught.value).endswith(".")
+
+
+def test_what_models_would_do_is_said_to_be_missing(ctx: powerctx.Context) -> None:
+    """Without a generator a rewrite is a CapabilityError, and what is automatic is off."""
+    ctx.put(events(3))
+    for parameters in ({"rewrite": True}, {"image": b"x"}):
+        with pytest.raises(CapabilityError, match="none is installed"):
+            ctx.search("walrus", scope_id=S, mode="context", **parameters)
+    found = pack(ctx, rewrite="auto", session_id="s1")
+
+    assert (found.stats.rewrite, found.digest, found.stats.query_expansion) == ("off", "", "off")
+    assert found.stats.planned_queries == ("walrus",)
+
+
+# --- The pack ---
+
+
+def test_a_pack_can_be_used_as_it_is(ctx: powerctx.Context) -> None:
+    """The text is one XML document; every entry has its URI, type and detail, and ``read`` finds what it names."""
+    ctx.put([*events(4), note("a/b", "Walrus & <friends>", title="Who"), Item(scope_id="other", text="walrus else")])
+    found = pack(ctx, references=["other"])
+    root = ET.fromstring(found.rendered)
+    base = root.attrib["base"]
+
+    assert root.tag == "powerctx-context"
+    assert len(root) == len(found.entries) == found.stats.returned == 6
+    for element, entry in zip(root, found.entries, strict=True):
+        uri = element.attrib["uri"]
+        assert uri == entry.ref
+        whole = uri if uri.startswith("powerctx://") else base + uri
+        assert ctx.get(whole).address == entry.address
+        assert element.attrib.get("detail", "full") == ("cut" if entry.cut and entry.detail == "full" else entry.detail)
+        assert (element.text or "").strip() == entry.text.strip()
+        assert element.attrib.get("type") == entry.category
+    assert found.stats.used_tokens <= found.stats.max_tokens == 1600
+    assert found.stats.outcome == "delivered"
+
+
+def test_without_the_envelope_uris_are_whole(ctx: powerctx.Context) -> None:
+    """A caller's own envelope says nothing of a base."""
+    ctx.put(events(2))
+    found = pack(ctx, envelope=False, show=["score"])
+    root = ET.fromstring(f"<mine>{found.rendered}</mine>")
+
+    assert [element.attrib["uri"] for element in root] == [entry.ref for entry in found.entries]
+    assert all(entry.ref.startswith("powerctx://project%3Ademo/memory/e") for entry in found.entries)
+    assert [float(element.attrib["score"]) for element in root] == [round(entry.score, 2) for entry in found.entries]
+
+
+def test_wide_before_deep_and_the_budget_is_spent(ctx: powerctx.Context) -> None:
+    """At growing budgets there are more entries first, then longer ones, and what is there is used."""
+    ctx.put(events(20))
+    small, middle, large, all_of_it = (pack(ctx, max_tokens=tokens) for tokens in (300, 800, 3000, 32000))
+
+    assert len(small.entries) < len(middle.entries) <= len(large.entries) == 20
+    assert large.stats.tier_counts["full"] > middle.stats.tier_counts.get("full", 0)
+    assert all_of_it.stats.tier_counts == {"full": 20}
+    assert all_of_it.stats.lowered == {}
+    for found in (small, middle, large):
+        assert found.stats.used_tokens >= 0.9 * found.stats.max_tokens
+
+
+def test_an_entity_of_400_tokens_arrives_in_full(ctx: powerctx.Context) -> None:
+    """Where there is budget to spare nothing stays at a low tier."""
+    ctx.put([note("big", LONG, category="entities", abstract="A walrus service.")])
+    found = pack(ctx, max_tokens=1600)
+
+    assert [(entry.detail, entry.cut, entry.text) for entry in found.entries] == [("full", False, LONG)]
+
+
+@pytest.mark.parametrize("parameters", [{"purpose": "coding", "max_tokens": 300}, {"max_tokens": 200}])
+def test_a_small_budget_is_no_list_of_bare_uris(ctx: powerctx.Context, parameters: dict[str, Any]) -> None:
+    """At most a tenth of the entries is without text, and something is delivered."""
+    ctx.put([*events(30), *(note(f"n{n}", f"walrus fact {n}", category="entities") for n in range(10))])
+    found = pack(ctx, **parameters)
+    bare = found.stats.tier_counts.get("uri", 0)
+
+    assert found.entries
+    assert bare <= 0.1 * len(found.entries)
+
+
+def test_equal_texts_yield_one_entry_and_others(ctx: powerctx.Context) -> None:
+    """Of five items with one text the first is delivered, and its places go to others."""
+    same = [note(f"same{n}", "walrus walrus walrus: the tide is high.") for n in range(5)]
+    ctx.put([*same, *(note(f"other{n}", f"A walrus fact, number {n}.") for n in range(4))])
+    found = pack(ctx, limit=5)
+
+    assert len(found.entries) == 5
+    assert sum(name.startswith("same") for name in names(found)) == 1
+    assert found.stats.deduped == 4
+
+
+def test_a_directory_takes_no_place_of_an_event(ctx: powerctx.Context) -> None:
+    """A directory of events counts for no quota of theirs, and shows its overview where there is room."""
+    folder = note("log", "walrus folder", kind="directory", category="events", overview="Walrus log, by day. " * 20,
+                  abstract="The walrus log.")  # fmt: skip
+    ctx.put([folder, *events(3)])
+    found = pack(ctx, quotas={"events": 1, "entities": 1}, max_tokens=1600)
+    kinds = {entry.address.artifact_id: entry for entry in found.entries}
+
+    assert any(name.startswith("e") for name in kinds)
+    assert kinds["log"].bucket == "memories"
+    assert kinds["log"].detail == "overview"
+    assert kinds["log"].text == folder.overview
+
+
+def test_resources_show_their_abstract_unless_they_are_raised(ctx: powerctx.Context) -> None:
+    """Not even ``detail=full`` discloses the body of a resource or a skill; a mapping of buckets does."""
+    for family in ("resource", "skill"):
+        ctx.put(
+            [
+                Item(
+                    scope_id=S,
+                    family=family,
+                    artifact_id="m",
+                    text=f"{LONG} SECRET {family}",
+                    abstract=f"{family} walrus",
+                )
+            ]
+        )
+    for detail in (None, "auto", "full", {"events": "full"}):
+        found = pack(ctx, detail=detail)
+        assert {entry.text for entry in found.entries} == {"resource walrus", "skill walrus"}
+        assert found.stats.lowered == {"ceiling": 2}
+    raised = pack(ctx, detail={"resources": "full"}, max_tokens=4000)
+
+    assert {entry.bucket: entry.detail for entry in raised.entries} == {"resources": "full", "skills": "abstract"}
+    assert "SECRET resource" in raised.rendered
+    assert "SECRET skill" not in raised.rendered
+
+
+def test_a_short_abstract_of_another_text_is_no_leak(ctx: powerctx.Context) -> None:
+    """A body that is shorter than its abstract is still not shown below that ceiling."""
+    ctx.put(
+        [Item(scope_id=S, family="resource", artifact_id="m", text="walrus pin 1234", abstract="A walrus note, " * 9)]
+    )
+
+    assert "1234" not in pack(ctx).rendered
+
+
+@pytest.mark.parametrize("detail", ["abstract", "overview", "full"])
+def test_a_fixed_detail_pins_every_entry(ctx: powerctx.Context, detail: str) -> None:
+    """Every entry shows that, and what does not fit falls from the tail."""
+    text = "# Walrus\n\nA first paragraph about it. " + "It goes on. " * 60 + "\n\n## Tides\n\n" + "High and low. " * 60
+    ctx.put([note(f"n{n}", text.replace("It goes", f"It {n} goes"), abstract=f"Walrus {n}.") for n in range(20)])
+    found = pack(ctx, detail=detail, max_tokens=1500)
+
+    assert {entry.detail for entry in found.entries} == {detail}
+    assert 1 <= len(found.entries) < 20 or detail == "abstract"
+
+
+def test_bodies_are_read_for_the_plan_alone(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read for abstracts and heads; a body beyond its head is read once, where it is shown."""
+    reads: list[str] = []
+    honest = MemorySnapshot.get
+
+    def get(self: MemorySnapshot, address: Any) -> Any:
+        reads.append(address.artifact_id)
+        return honest(self, address)
+
+    monkeypatch.setattr(MemorySnapshot, "get", get)
+    ctx.put(
+        [note(f"big{n}", f"walrus {n} " + "word and word again, " * 500, abstract=f"Walrus {n}.") for n in range(6)]
+    )
+    pack(ctx, detail="abstract")
+    pack(ctx, max_tokens=400)
+    assert reads == []
+    found = pack(ctx, max_tokens=9000)
+
+    assert len(reads) == len(set(reads)) <= 6
+    assert set(reads) <= {entry.address.artifact_id for entry in found.entries if entry.detail == "full"}
+    assert max(len(entry.text) for entry in found.entries) > 5000
+    assert 0.9 * 9000 <= found.stats.used_tokens <= 9000
+
+
+def test_many_bodies_are_read_a_few_at_once(tmp_path: Path) -> None:
+    """Long texts of a file arrive whole, read by several threads."""
+    with powerctx.open(f"sqlite:///{tmp_path}/t.db", settings={}) as ctx:
+        ctx.put([note(f"big{n:02}", f"walrus {n} " + f"word{n} " * 1000, abstract=f"Walrus {n}.") for n in range(12)])
+        found = pack(ctx, max_tokens=32000)
+
+        assert {entry.text for entry in found.entries} == {ctx.get(entry.uri).item.text for entry in found.entries}
+        assert len(found.entries) == 12
+
+
+def test_a_read_that_fails_leaves_the_heads(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pack is made of what is known, and says what went wrong."""
+    ctx.put([note("big", LONG * 4)])
+
+    def get(self: MemorySnapshot, address: Any) -> Any:
+        raise StoreError("The disk is on fire.")
+
+    monkeypatch.setattr(MemorySnapshot, "get", get)
+    found = pack(ctx, max_tokens=4000)
+
+    assert found.entries[0].cut
+    assert LONG.startswith(found.entries[0].text[:1000])
+    assert "on fire" in found.stats.errors[0]
+
+
+# --- Buckets ---
+
+
+def test_quotas_and_what_fills_their_places(ctx: powerctx.Context) -> None:
+    """Each bucket gives its best; what it leaves is filled by the others; a limit has no effect beside quotas."""
+    ctx.put([*events(10), *(note(f"p{n}", f"walrus preference {n}", category="preferences") for n in range(2))])
+    found = pack(ctx, quotas={"events": 2, "preferences": 2, "skills": 2}, limit=1, max_tokens=4000)
+    buckets = [entry.bucket for entry in found.entries]
+
+    assert len(buckets) == 6
+    assert buckets.count("preferences") == 2
+    assert found.stats.ignored == ("limit: quotas say how many entries there are",)
+    assert found.stats.searched == {"events": 10, "preferences": 2}
+    without = pack(ctx, quotas={"events": 0, "preferences": 9}, max_tokens=4000)
+    assert {entry.bucket for entry in without.entries} == {"preferences"}
+
+
+def test_purposes_are_quotas_and_a_share_for_events() -> None:
+    """A purpose of the settings is known beside the built-in ones, and explicit quotas override it item by item."""
+    settings = {"retrieval": {"purposes": {"brief": {"quotas": {"events": 1, "entities": 1}, "events": 0.1}}}}
+    with powerctx.open("memory://", plugins=(), settings=settings) as ctx:
+        ctx.put([*events(5), *(note(f"n{n}", f"walrus entity {n}", category="entities") for n in range(5))])
+
+        assert len(pack(ctx, purpose="brief").entries) == 2
+        assert len(pack(ctx, purpose="brief", quotas={"entities": 3}).entries) == 4
+        with pytest.raises(InvalidRequest, match="chat, coding, brief"):
+            pack(ctx, purpose="nothing")
+
+
+def test_every_bucket_keeps_one(ctx: powerctx.Context) -> None:
+    """At a budget that carries an abstract of each, no bucket is crowded out by strong events."""
+    ctx.put(
+        [
+            *events(20),
+            note("n", "A walrus entity", category="entities"),
+            note("p", "Likes a walrus", category="preferences"),
+        ]
+    )
+    ctx.put([Item(scope_id=S, family="skill", text="How to feed a walrus", artifact_id="feed")])
+    found = pack(ctx, purpose="coding", max_tokens=400)
+
+    assert {"events", "entities", "preferences", "skills"} == {entry.bucket for entry in found.entries}
+
+
+def test_other_actors_stand_behind(ctx: powerctx.Context) -> None:
+    """A penalty changes the order and not the score; ``peer_scope=actor`` leaves others out; nobody is else unasked."""
+    ctx.put([note("mine", "walrus tide one two", origin="me"), note("theirs", "walrus tide one", origin="you"),
+             note("nobody", "walrus tide one two three")])  # fmt: skip
+    plain, asked = pack(ctx, "walrus tide"), pack(ctx, "walrus tide", actor="me", other_peer_penalty=1.0)
+
+    assert names(plain)[0] == "theirs"
+    assert names(asked)[-1] == "theirs"
+    assert {e.address.artifact_id: e.score for e in plain.entries} == {
+        e.address.artifact_id: e.score for e in asked.entries
+    }
+    assert {e.address.artifact_id: e.origin for e in asked.entries} == {
+        "mine": "actor",
+        "theirs": "other",
+        "nobody": "self",
+    }
+    only = pack(ctx, "walrus tide", actor="me", peer_scope="actor")
+    assert set(names(only)) == {"mine", "nobody"}
+    assert only.stats.excluded == 1
+
+
+def test_filters_reach_every_bucket(ctx: powerctx.Context) -> None:
+    """Fields that the store does not know are compared on what was found, and figures say how many fell."""
+    ctx.put([
+        note("a", "walrus a", category="events", layer="L2", meta={"team": "red", "n": 3}, tags=("x", "y")),
+        note("b", "walrus b", category="entities", layer="L1", meta={"team": "blue", "n": 7}, tags=("y",)),
+        note("c", "walrus c", thread="t1", meta={"n": True}),
+    ])  # fmt: skip
+    wanted: list[tuple[dict[str, Any], set[str]]] = [
+        ({"layer": "L2"}, {"a"}),
+        ({"layer": ["L1", "L2"]}, {"a", "b"}),
+        ({"meta.team": "blue"}, {"b"}),
+        ({"meta.n": {"gte": 4}}, {"b"}),
+        ({"meta.n": {"gte": 3, "lte": 3.5}}, {"a"}),
+        ({"meta.n": 1}, set()),
+        ({"meta.n": True}, {"c"}),
+        ({"tags": ["x", "z"]}, {"a"}),
+        ({"thread": "t1"}, {"c"}),
+        ({"category": "entities", "layer": "L1"}, {"b"}),
+    ]
+    for conditions, expected in wanted:
+        found = pack(ctx, filter=conditions)
+        assert set(names(found)) == expected, conditions
+        assert found.stats.filtered == 3 - len(expected)
+        listed = ctx.find("walrus", scope_id=S, filter=conditions)
+        assert {hit.address.artifact_id for hit in listed.hits} == expected
+
+
+def test_excluded_uris_and_what_lies_below(ctx: powerctx.Context) -> None:
+    """A URI excludes each revision of what it names and all below it, in its scope and family alone."""
+    ctx.put([note("a", "walrus a"), note("a/b", "walrus b"), note("a/b/c", "walrus c"), note("ab", "walrus d")])
+    ctx.put([note("a/b", "walrus b, changed"), Item(scope_id="other", artifact_id="a/b", text="walrus e")])
+    stem = "powerctx://project%3Ademo/memory"
+
+    assert set(names(pack(ctx, exclude_uris=[f"{stem}/a/b@1"]))) == {"a", "ab"}
+    found = pack(ctx, exclude_uris=[f"{stem}/a"], references=["other"])
+    kept = {(entry.address.scope_id, entry.address.artifact_id) for entry in found.entries}
+    assert kept == {(S, "ab"), ("other", "a/b")}
+    assert found.stats.excluded == 3
+    assert set(names(pack(ctx, exclude_uris=["powerctx://project%3Ademo/skill/a"]))) == {"a", "a/b", "a/b/c", "ab"}
+
+
+def test_target_uri_and_level_of_a_list(ctx: powerctx.Context) -> None:
+    """A list can be held to what lies below a URI, and to items or directories."""
+    ctx.put([note("a", "walrus a", kind="directory"), note("a/b", "walrus b"), note("ab", "walrus d")])
+
+    def found(**parameters: Any) -> set[str]:
+        return {hit.address.artifact_id for hit in ctx.find("walrus", scope_id=S, **parameters).hits}
+
+    assert found(target_uri="powerctx://project%3Ademo/memory/a") == {"a", "a/b"}
+    assert found(level="directory") == {"a"}
+    assert found(level="item") == {"a/b", "ab"}
+
+
+def test_the_threshold_is_on_evidence(ctx: powerctx.Context) -> None:
+    """What is weaker than the threshold is left out, and figures say how strong the best was."""
+    ctx.put([note("a", "walrus tide table"), note("b", "walrus"), note("c", "a tide")])
+    found = pack(ctx, "walrus tide table friday", score_threshold=0.4)
+
+    assert names(found) == ["a"]
+    assert found.stats.threshold_removed >= 1
+    assert found.stats.top_match == pytest.approx(max(entry.match for entry in found.entries))
+    nothing = pack(ctx, "walrus tide table friday", score_threshold=1.0)
+    assert (nothing.stats.outcome, nothing.rendered, nothing.entries) == ("below_threshold", "", ())
+
+
+def test_why_a_pack_is_empty(ctx: powerctx.Context) -> None:
+    """Nothing stored, nothing matched and no room are told apart."""
+    assert pack(ctx).stats.outcome == "no_content"
+    ctx.put(events(2))
+    assert pack(ctx, "zebra").stats.outcome == "no_match"
+    ctx.put([Item(scope_id="x" * 250, artifact_id="y" * 120, text="walrus " * 50)])
+    assert pack(ctx, scope_id="x" * 250, max_tokens=64).stats.outcome == "budget"
+
+
+def test_value_decides_when_it_is_asked_for(ctx: powerctx.Context) -> None:
+    """What was used often comes first with ``trim=value``."""
+    ctx.put([note("a", "walrus tide"), note("b", "walrus tide and more words about other things")])
+    for _ in range(50):
+        ctx.mark_used("powerctx://project%3Ademo/memory/b")
+
+    assert names(pack(ctx, "walrus tide"))[0] == "a"
+    settings = {"trim": {"use": 50.0}}
+    with powerctx.open("memory://", plugins=(), settings=settings) as other:
+        other.put([note("a", "walrus tide"), note("b", "walrus tide and more words about other things")])
+        other.mark_used("powerctx://project%3Ademo/memory/b")
+        assert names(pack(other, "walrus tide", trim="value"))[0] == "b"
+
+
+@pytest.mark.parametrize("renderer", ["flat-xml", "plain", "prepared", "sections"])
+def test_any_renderer_holds_the_budget(ctx: powerctx.Context, renderer: str) -> None:
+    """Packs of every installed form stay within their budget, and use it."""
+    ctx.put(events(20))
+    found = pack(ctx, renderer=renderer, max_tokens=700)
+
+    assert 0.75 * 700 <= found.stats.used_tokens <= 700
+    assert all(entry.text[:40].split("\n")[0][:20] in found.rendered for entry in found.entries)
+
+
+# --- Sessions ---
+
+TALK = {"session_id": "s1", "dedup_turns": 3}
+
+
+def test_a_turn_does_not_repeat_the_ones_before(ctx: powerctx.Context) -> None:
+    """What was delivered is left out for so many turns of the user, and what lies behind it comes instead."""
+    ctx.put(events(60))
+    seen: list[set[str]] = []
+    for _ in range(5):
+        ctx.sessions.add_message("s1", "user", "walrus?", scope_id=S)
+        found = pack(ctx, limit=None, max_tokens=400, **TALK)
+        seen.append({entry.uri for entry in found.entries if entry.detail != "uri"})
+        assert found.stats.dedup == {"turn": len(seen), "turns": 3, "recorded": len(seen[-1])}
+
+    assert all(seen[:3])
+    assert not seen[1] & seen[0]
+    assert not seen[2] & (seen[1] | seen[0])
+    assert seen[4] & seen[0]
+
+
+def test_repeating_inside_a_turn_gives_the_same(ctx: powerctx.Context) -> None:
+    """A retry is answered with the same bytes, also when something was cooled before."""
+    ctx.put(events(12))
+    for turn in range(4):
+        first, second = (wire.canonical(pack(ctx, max_tokens=400, turn=turn, **TALK)) for _ in range(2))
+        assert first == second
+
+
+def test_the_first_turn_of_an_unknown_session(ctx: powerctx.Context) -> None:
+    """It works, is remembered, and leaves no session behind."""
+    ctx.put(events(6))
+    first = pack(ctx, max_tokens=300, **TALK)
+    with pytest.raises(NotFound):
+        ctx.sessions.show("s1", scope_id=S)
+    ctx.sessions.add_message("s1", "user", "walrus?", scope_id=S)
+    second = pack(ctx, max_tokens=300, **TALK)
+
+    assert first.stats.dedup["recorded"] == len(first.entries)
+    assert not {entry.uri for entry in first.entries} & {entry.uri for entry in second.entries if entry.detail != "uri"}
+
+
+def test_the_clock_without_messages(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls more than ten minutes apart are of different turns, nearer ones of one."""
+    ctx.put(events(60))
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    class Clock:
+        @staticmethod
+        def now(zone: Any) -> datetime:
+            return now
+
+    monkeypatch.setattr(turns, "datetime", Clock)
+    numbers = []
+    for minutes in (0, 5, 5, 11, 20):
+        now += timedelta(minutes=minutes)
+        numbers.append(pack(ctx, max_tokens=300, **TALK).stats.dedup["turn"])
+
+    assert numbers == [0, 0, 0, 1, 2]
+
+
+def test_a_bare_uri_does_not_cool(ctx: powerctx.Context) -> None:
+    """Only entries with text are remembered."""
+    ctx.put(events(30))
+    pack(ctx, max_tokens=1500, turn=1, **TALK)
+    later = pack(ctx, max_tokens=1500, turn=2, **TALK)
+    bare = {entry.uri for entry in later.entries if entry.detail == "uri"}
+    known = ctx.store.ledger.delivered(SessionKey(S, "s1"), powerctx.Deadline())  # type: ignore[attr-defined]  # keeps sessions
+
+    assert {uri for uri, entry in known.items() if entry.turn == 2} == {entry.uri for entry in later.entries} - bare
+
+
+def test_changed_content_returns(ctx: powerctx.Context) -> None:
+    """The revision that was delivered is left out, and the next one is new."""
+    ctx.put([note("a", "walrus one")])
+    pack(ctx, turn=1, **TALK)
+    assert pack(ctx, turn=2, **TALK).entries[0].detail == "uri"
+    ctx.put([note("a", "walrus two")])
+
+    assert pack(ctx, turn=2, **TALK).entries[0].text == "walrus two"
+
+
+def test_nothing_is_written_unless_it_is_asked_for(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a session, without turns, and for an empty pack no ledger is written."""
+    monkeypatch.setattr(MemoryLedger, "record", lambda *_: pytest.fail("a ledger was written"))
+    ctx.put(events(3))
+    pack(ctx, session_id="s1")
+    assert pack(ctx, dedup_turns=3).stats.ignored == ("dedup_turns: there is no session_id",)
+    pack(ctx, "zebra", **TALK)
+    ctx.recall("walrus", scope_id=S)
+    ctx.search("walrus", scope_id=S, session_id="s1")
+
+
+def test_a_ledger_that_fails_loses_no_pack(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is there, and says that it was not recorded."""
+    ctx.put(events(3))
+
+    def record(*_: object) -> None:
+        raise StoreError("The disk is full.")
+
+    monkeypatch.setattr(MemoryLedger, "record", record)
+    found = pack(ctx, **TALK)
+
+    assert found.entries
+    assert found.stats.dedup["recorded"] == 0
+    assert "The disk is full" in found.stats.errors[0]
+
+
+def test_a_ledger_that_hangs_holds_nobody_up(
+    ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch, gate: threading.Event
+) -> None:
+    """Under a deadline the pack comes without knowing the session, and says that it is partial."""
+    ctx.put(events(3))
+    monkeypatch.setattr(MemoryLedger, "delivered", lambda *_: gate.wait(20) and {})
+    found = pack(ctx, deadline_ms=400, **TALK)
+
+    assert found.entries
+    assert found.stats.partial
+    assert "session" in found.stats.late
+
+
+def test_a_session_outlives_a_restart_and_threads(tmp_path: Path) -> None:
+    """Turns of many threads on one session are all remembered, and still are when the store is opened again."""
+    url = f"sqlite:///{tmp_path}/t.db"
+    with powerctx.open(url, settings={}) as ctx:
+        ctx.put(events(12))
+        given: list[str] = []
+
+        def call(name: str) -> None:
+            for _ in range(5):
+                found = pack(ctx, max_tokens=300, session_id="s1", dedup_turns=50, turn=1, exclude_uris=[
+                    f"powerctx://project%3Ademo/memory/{name}"])  # fmt: skip
+                given.extend(entry.uri for entry in found.entries if entry.detail != "uri")
+
+        threads = [threading.Thread(target=call, args=(f"e{n:02}",)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    with powerctx.open(url, settings={}) as again:
+        later = pack(again, max_tokens=32000, session_id="s1", dedup_turns=50, turn=2)
+
+    assert set(given)
+    assert not set(given) & {entry.uri for entry in later.entries if entry.detail != "uri"}
+
+
+def test_sessions_of_other_scopes_are_other_sessions(ctx: powerctx.Context) -> None:
+    """The same id in another scope has seen nothing."""
+    ctx.put(events(3))
+    pack(ctx, turn=1, **TALK)
+
+    assert pack(ctx, scope_id="elsewhere", references=[S], turn=2, **TALK).stats.cooled == 0
+
+
+async def _twice(ctx: powerctx.Context) -> tuple[Any, Any]:
+    return (
+        await ctx.asearch("walrus", scope_id=S, mode="context"),
+        await ctx.asearch(SearchRequest(query="walrus", scope_id=S)),
+    )
+
+
+def test_async_form(ctx: powerctx.Context) -> None:
+    """The same answers come without blocking the event loop."""
+    import asyncio
+
+    ctx.put(events(4))
+    found, listed = asyncio.run(_twice(ctx))
+
+    assert wire.canonical(found) == wire.canonical(pack(ctx))
+    assert wire.canonical(listed) == wire.canonical(ctx.find("walrus", scope_id=S))
+
+
+def test_the_same_state_gives_the_same_bytes(ctx: powerctx.Context) -> None:
+    """Packs are stable, so that prompt caches hold."""
+    ctx.put(events(15))
+    assert len({wire.canonical(pack(ctx, purpose="chat", max_tokens=700)) for _ in range(4)}) == 1
+
+
+def test_buckets_cost_no_searches(tmp_path: Path) -> None:
+    """Eleven buckets cost as many statements as none."""
+    import sqlalchemy as sa
+
+    with powerctx.open(f"sqlite:///{tmp_path}/t.db", settings={}) as ctx:
+        ctx.put([*events(5), Item(scope_id=S, family="skill", text="Feed a walrus")])
+        statements: list[str] = []
+
+        def count(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
+            statements.append(statement)
+
+        pack(ctx)
+        sa.event.listen(sa.Engine, "before_cursor_execute", count)
+        try:
+            pack(ctx)
+            without = len(statements)
+            pack(ctx, quotas=dict.fromkeys(BUCKETS, 3))
+        finally:
+            sa.event.remove(sa.Engine, "before_cursor_execute", count)
+
+        assert len(statements) == 2 * without
+
+
+def test_a_query_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many families and scopes are asked, a pack costs one embedding."""
+    with powerctx.open("memory://", plugins=(), settings={}, embedder="hash") as ctx:
+        ctx.put([*events(5), Item(scope_id="other", family="skill", text="Feed a walrus")])
+        asked: list[tuple[str, ...]] = []
+        embedder = ctx.embedding.ready
+        assert embedder is not None
+        honest = type(embedder).embed
+        monkeypatch.setattr(type(embedder), "embed", lambda self, r: asked.append(r.texts) or honest(self, r))
+        found = pack(ctx, references=["other"], purpose="coding")
+
+    assert asked == [("walrus",)]
+    assert found.diagnostics.embeddings == 1
