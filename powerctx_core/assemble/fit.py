@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 
 import attrs
@@ -56,15 +57,15 @@ class Plan:
     listed: tuple[Entry, ...] = ()
     fits: Callable[[Candidate], bool] = attrs.field(default=lambda _: False, eq=False, repr=False)
 
-    @property
+    @cached_property
     def omitted(self) -> Mapping[str, int]:
         """Reason -> number of candidates that were left out for it."""
-        return dict(sorted(Counter(each.reason for each in self.left).items()))
+        return MappingProxyType(dict(sorted(Counter(each.reason for each in self.left).items())))
 
     @property
     def dropped(self) -> int:
         """Candidates that were left out for a size budget of the request."""
-        return sum(each.reason in SIZE_REASONS for each in self.left)
+        return sum(self.omitted.get(reason, 0) for reason in SIZE_REASONS)
 
     @property
     def squeezed(self) -> int:

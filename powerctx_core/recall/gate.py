@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -151,9 +151,8 @@ SHIPPED: Final[Mapping[str, GatePolicy]] = MappingProxyType({V2.policy_id: V2, "
 """Id or alias -> gate policy of ours."""
 
 
-@attrs.frozen
-class Evidence:
-    """What the gate looks at in one candidate.
+class Evidence(NamedTuple):
+    """What the gate looks at in one candidate; a tuple, since each round makes one of each.
 
     Attributes:
         family, scope_id: its group; candidates of a group stand in fused order.
@@ -189,12 +188,9 @@ class _Scores:
         """Collect them: a group is scored when its first candidate has a cosine, so that none further down speaks."""
         scored: dict[tuple[str, str], bool] = {}
         by_family: dict[str, list[float]] = defaultdict(list)
-        for each in candidates:
-            if (
-                scored.setdefault((each.family, each.scope_id), each.relevance is not None)
-                and each.relevance is not None
-            ):
-                by_family[each.family].append(each.relevance)
+        for family, scope_id, _, relevance, _ in candidates:
+            if scored.setdefault((family, scope_id), relevance is not None) and relevance is not None:
+                by_family[family].append(relevance)
         return cls(by_family)
 
     def gap(self, floor: float) -> float | None:
