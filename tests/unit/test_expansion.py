@@ -11,10 +11,11 @@ import sqlalchemy as sa
 from hypothesis import given, settings, strategies as st
 
 import powerctx_core as powerctx
-from powerctx_core import AdmissionSpec, FamilySpec, InvalidRequest, Item, hookimpl
+from powerctx_core import AdmissionSpec, FamilySpec, InvalidRequest, Item, RendererSpec, hookimpl
 from powerctx_core.recall.admission import FloorAdmission
 from powerctx_core.recall.gate import REASONS
 from powerctx_core.recall.policy import COMPATIBLE
+from powerctx_core.render.prepared import Prepared
 
 QUERY = "alpha beta gamma delta"
 
@@ -63,20 +64,36 @@ def test_a_thin_answer_becomes_a_full_one(ctx: powerctx.Context) -> None:
     assert on.content_bytes <= 8000
 
 
-def test_a_sufficient_answer_is_the_same_to_the_byte(ctx: powerctx.Context) -> None:
-    """Nothing is added, and nothing is planned twice."""
-    ctx.put(items("alpha beta gamma delta one", "alpha beta gamma two", "unrelated words"))
-    planned = []
-    pack = ctx._engine._packing.pack
-    object.__setattr__(
-        ctx._engine, "_packing", SimpleNamespace(pack=lambda *given, **more: planned.append(1) or pack(*given, **more))
-    )
-    off = ctx.prepare(QUERY, scope_id="s", policy=COMPATIBLE.policy_id)
-    on = ctx.prepare(QUERY, scope_id="s", gate="v2")
+@pytest.mark.parametrize("policy", ["powercontext.recall.v2", "powerctx.recall.v1"])
+def test_a_sufficient_answer_is_the_same_to_the_byte(policy: str) -> None:
+    """Nothing is added, and nothing is planned twice: the renderer is called as often as without the gate."""
+    calls: list[str] = []
+
+    class Counting(Prepared):
+        def open(self, selection: Any) -> str:
+            calls.append("open")
+            return super().open(selection)
+
+        def entry(self, candidate: Any, ordinal: int) -> tuple[str, str]:
+            calls.append("entry")
+            return super().entry(candidate, ordinal)
+
+    @hookimpl
+    def powerctx_renderers() -> list[RendererSpec]:
+        return [RendererSpec(name="counting", factory=lambda settings: Counting())]
+
+    plugin = SimpleNamespace(__name__="counting", powerctx_renderers=powerctx_renderers)
+    with powerctx.open("memory://", plugins=(), extra=[plugin]) as context:
+        context.put(items("alpha beta gamma delta one", "alpha beta gamma two", "unrelated words"))
+        asked = {"scope_id": "s", "policy": policy, "renderer": "counting"}
+        off = context.prepare(QUERY, **asked)
+        made, calls[:] = list(calls), []
+        on = context.prepare(QUERY, **asked, gate="v2")
 
     assert off.content == on.content
     assert ("sufficient", ()) == (on.diagnostics.effort.reason, on.diagnostics.effort.expansion_actions)
-    assert 2 == len(planned)
+    assert made == calls
+    assert "entry" in calls
 
 
 def test_nothing_stored_and_nothing_that_matches_are_told_apart(ctx: powerctx.Context) -> None:
