@@ -136,7 +136,7 @@ def test_own_families():
         ("memory", 16, 64, 8, "current+references", "L1", "memories", "full"),
         ("topic-memory", 8, 32, 8, "current", "L2", "memories", "full"),
         ("experience", 8, 32, 2, "current+references", "L1", "experiences", "full"),
-        ("profile", 8, 1, 8, "current+references", "L3", "profile", "full"),
+        ("profile", 32, 1, 8, "current+references", "L3", "profile", "full"),
         ("resource", 8, 32, 8, "current", "L1", "resources", "abstract"),
         ("skill", 8, 32, 4, "current", "L3", "skills", "abstract"),
     ] == [
