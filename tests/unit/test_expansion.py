@@ -74,9 +74,9 @@ def test_a_sufficient_answer_is_the_same_to_the_byte(policy: str) -> None:
             calls.append("open")
             return super().open(selection)
 
-        def entry(self, candidate: Any, ordinal: int) -> tuple[str, str]:
+        def entry(self, *given: Any, **more: Any) -> tuple[str, str]:
             calls.append("entry")
-            return super().entry(candidate, ordinal)
+            return super().entry(*given, **more)
 
     @hookimpl
     def powerctx_renderers() -> list[RendererSpec]:
