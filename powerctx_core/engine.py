@@ -132,7 +132,7 @@ class Engine:
     def _account(self, request: PrepareRequest, deadline: Deadline | None, stages: Stages) -> Account:
         """Prepare, and return all that is known of it."""
         limits = Limits.of(deadline or self.deadline(request))
-        self._check_renderer(request)
+        self.check_renderer(request.renderer, request.show)
         gate = gate_named(request.gate or self.settings.recall.gate, self.gates)
         policy = self.policy(request.policy, gate)
         envelope = self._envelope(request, policy)
@@ -244,19 +244,24 @@ class Engine:
             check_floors(gate, policy)
         return policy
 
-    def _check_renderer(self, request: PrepareRequest) -> None:
+    def check_renderer(self, name: str, show: Sequence[str]) -> None:
         """Check that the renderer is there before anything is looked for; it is made when there is something to render.
 
         Raises:
             InvalidRequest: it is not installed, or cannot show what the request wants shown.
         """
-        spec: RendererSpec = self.host.spec("powerctx_renderers", request.renderer, field="renderer")
-        if missing := [name for name in request.show if name not in spec.shows]:
+        spec: RendererSpec = self.host.spec("powerctx_renderers", name, field="renderer")
+        if missing := [each for each in show if each not in spec.shows]:
             able = ", ".join(spec.shows) or "nothing of that kind"
+            others = [each for each in self.host.names("powerctx_renderers") if missing[0] in self._shown_by(each)]
+            hint = f"; {', '.join(map(repr, others))} can" if others else ""
             raise InvalidRequest(
-                f"renderer {spec.name!r} cannot show {missing[0]} (it can show {able}); the renderer 'sections' can.",
-                field="show",
+                f"renderer {spec.name!r} cannot show {missing[0]} (it can show {able}){hint}.", field="show"
             )
+
+    def _shown_by(self, name: str) -> Sequence[str]:
+        spec: RendererSpec = self.host.spec("powerctx_renderers", name)
+        return spec.shows
 
     def _envelope(self, request: PrepareRequest, policy: RecallPolicy) -> Envelope:
         if request.sections is None:

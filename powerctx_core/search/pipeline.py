@@ -14,12 +14,12 @@ from powerctx_core.assemble.forms import Forms, Read
 from powerctx_core.assemble.value import by_value
 from powerctx_core.assembly import candidate_of
 from powerctx_core.engine import Engine
-from powerctx_core.errors import InvalidRequest, PowerctxError, StoreError
+from powerctx_core.errors import PowerctxError, StoreError
 from powerctx_core.ports import Selection
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.recall.outcome import Recalled
 from powerctx_core.recall.stages import Stages
-from powerctx_core.records import FamilySpec, RendererSpec
+from powerctx_core.records import FamilySpec
 from powerctx_core.requests import ContextPack, Found, SearchRequest
 from powerctx_core.search.answering import NOTHING, Course, answered
 from powerctx_core.search.bodies import read_bodies
@@ -93,7 +93,7 @@ class _Assembling:
             engine.settings.retrieval.purposes,
             [spec.bucket for spec in every if spec.searchable],
         )
-        self._check_renderer()
+        engine.check_renderer(self.renderer, request.show or ())
         asked = self._ask_session(wants)
         with self._timed("retrieve"):
             recall = self._recall(specs)
@@ -119,12 +119,6 @@ class _Assembling:
                 timings=self.timings,
             )
         )
-
-    def _check_renderer(self) -> None:
-        spec: RendererSpec = self.engine.host.spec("powerctx_renderers", self.renderer, field="renderer")
-        if missing := [name for name in self.request.show or () if name not in spec.shows]:
-            able = ", ".join(spec.shows) or "nothing of that kind"
-            raise InvalidRequest(f"renderer {spec.name!r} cannot show {missing[0]} (it can show {able}).", field="show")
 
     def _recall(self, specs: Sequence[FamilySpec]) -> Recalled:
         retrieval = self.request.retrieval

@@ -147,7 +147,7 @@ def test_version() -> None:
         (("prepare", "x", "--scope", "s", "--sections", " , "), "--sections is empty"),
         (("prepare", "x", "--scope", "s", "--sections", "memory=9"), "it allows 1 to 8"),
         (("prepare", "x", "--scope", "s", "--sections", "memory=1", "--families", "memory"), "exclude each other"),
-        (("prepare", "x", "--scope", "s", "--show", "score"), "confidence, recall_rank"),
+        (("prepare", "x", "--scope", "s", "--show", "mood"), "confidence, recall_rank"),
         (("prepare", "x", "--scope", "s", "--trim", "age"), "rank or value"),
         (("find", "x", "--scope", "s", "--limit", "0"), "1000"),
         (("find", "x", "--scope", "s", "--since", "soon"), "--since"),

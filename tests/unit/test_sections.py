@@ -190,7 +190,7 @@ def test_entries(sections: list[tuple[str, int]], max_items: int | None, most: i
         ({"sections": "default", "families": ["memory"]}, "families", "families and sections exclude each other"),
         ({"sections": [], "families": ["memory"]}, "families", "families and sections exclude each other"),
         ({"sections": "default", "max_items": 9}, "max_items", "max_items is 9; with sections at most 8 are allowed"),
-        ({"show": ["score"]}, "show", "show names 'score'; it can be confidence, recall_rank"),
+        ({"show": ["mood"]}, "show", "show names 'mood'; it can be confidence, recall_rank"),
         ({"show": "confidence"}, "show", "show must be a list of strings"),
         ({"show": ["confidence"]}, "show", "renderer 'prepared' cannot show confidence (it can show nothing of that"),
     ],
