@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -437,3 +439,26 @@ def test_no_section_asks_no_family(full: powerctx.Context, gate: str) -> None:
         prepared.diagnostics.counts,
         prepared.diagnostics.modes,
     )
+
+
+def test_stores_give_the_same_pack_of_several_families(tmp_path: Path) -> None:
+    """In memory and in SQLite, by both policies, with and without the gate and a deadline: the same bytes."""
+    pytest.importorskip("powerctx_sqlite")
+    packs: list[list[str | None]] = []
+    for url in ("memory://", f"sqlite:///{tmp_path / 'notes.db'}"):
+        with powerctx.open(url, settings={}) as ctx:
+            stored(ctx, *SEARCHED, "profile", number=20)
+            stored(ctx, *SEARCHED, "profile", number=3, scope="r")
+            ask = partial(ctx.prepare, "alpha 1 memory 7", scope_id="s", references=["r"])
+            packs.append(
+                [
+                    ask(policy=policy, gate=gate, deadline_ms=wait, sections=sections).content
+                    for policy in POLICIES
+                    for gate in ("off", "v2")
+                    for wait in (None, 60_000)
+                    for sections in (None, "default", section("profile", 2))
+                ]
+            )
+
+    assert packs[0] == packs[1]
+    assert all(packs[0])
