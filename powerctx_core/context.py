@@ -369,9 +369,16 @@ class Context:
         """
         self._check_open()
         given, deprecated = recall_parameters(parameters)
-        pack = self._searched(request_of(SearchRequest, query, given))
-        assert isinstance(pack, ContextPack)  # noqa: S101 - of mode context
-        return attrs.evolve(pack, deprecated=deprecated) if deprecated else pack
+        return _pack(self._searched(request_of(SearchRequest, query, given)), deprecated)
+
+    async def arecall(self, query: str, **parameters: Any) -> ContextPack:
+        """Return what :meth:`recall` returns, without blocking the event loop; see :meth:`asearch`.
+
+        Raises:
+            InvalidRequest, CapabilityError, PluginError, PlanInvariantError, StoreError: as :meth:`search`.
+        """
+        given, deprecated = recall_parameters(parameters)
+        return _pack(await self.asearch(query, **given), deprecated)
 
     def _searched(self, request: SearchRequest, deadline: Deadline | None = None) -> Found | ContextPack:
         found = self._search(request, deadline)
@@ -405,3 +412,9 @@ class Context:
         self._check_open()
         with self._blame():
             return self.store.status()
+
+
+def _pack(found: Found | ContextPack, deprecated: tuple[str, ...]) -> ContextPack:
+    """Return the pack that mode ``context`` gives, with the old names that its call used."""
+    assert isinstance(found, ContextPack)  # noqa: S101 - of mode context
+    return attrs.evolve(found, deprecated=deprecated) if deprecated else found

@@ -28,6 +28,7 @@ from powerctx_core import (
     StoreError,
     hookimpl,
 )
+from powerctx_core.cli.options import Invocation
 from powerctx_core.cli.program import program
 from powerctx_core.cli.recall import find, prepare
 from powerctx_core.families import StoredFamily
@@ -101,14 +102,11 @@ def opened(parts: Parts, families: tuple[str, ...] = ("bad", "memory"), **settin
 def said(context: powerctx.Context, command: Any = prepare, *arguments: str) -> tuple[int, str]:
     """Run a command of the program over *context* and return its exit code and what it says on standard error."""
 
-    class Invocation:
-        json = False
-
-        @staticmethod
-        def open() -> Any:
+    class Given(Invocation):
+        def open(self) -> Any:
             return context
 
-    ended = CliRunner().invoke(command, ["alpha", "--scope", "s", *arguments], obj=Invocation())
+    ended = CliRunner().invoke(command, ["alpha", "--scope", "s", *arguments], obj=Given())
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
         raise ended.exception
     return ended.exit_code, ended.stderr.strip()
@@ -309,6 +307,7 @@ ROWS = {
     "a family's factory, or that of its": "tests/bad_plugins/test_bad_families.py::test_factories_that_hang",
     "a plugin's renderer or token estimator hangs, or its": "test_the_renderer_is_late",
     "the renderer raises, or breaks a promise of the planner": "test_the_renderer_fails",
+    "a [receipt](receipts.md) cannot": "tests/unit/test_receipts_of_calls.py::test_whatever_fails_loses_no_answer",
     "a sink fails, or hangs": "test_a_sink_fails",
     "Ctrl-C, wherever it lands": "test_an_interrupt",
 }

@@ -694,10 +694,11 @@ def test_sessions_of_other_scopes_are_other_sessions(ctx: powerctx.Context) -> N
     assert pack(ctx, scope_id="elsewhere", references=[S], turn=2, **TALK).stats.cooled == 0
 
 
-async def _twice(ctx: powerctx.Context) -> tuple[Any, Any]:
+async def _each(ctx: powerctx.Context) -> tuple[Any, Any, Any]:
     return (
         await ctx.asearch("walrus", scope_id=S, mode="context"),
         await ctx.asearch(SearchRequest(query="walrus", scope_id=S)),
+        await ctx.arecall("walrus", scope_id=S, min_score=0.0),
     )
 
 
@@ -706,10 +707,12 @@ def test_async_form(ctx: powerctx.Context) -> None:
     import asyncio
 
     ctx.put(events(4))
-    found, listed = asyncio.run(_twice(ctx))
+    found, listed, recalled = asyncio.run(_each(ctx))
 
     assert wire.canonical(found) == wire.canonical(pack(ctx))
     assert wire.canonical(listed) == wire.canonical(ctx.find("walrus", scope_id=S))
+    assert wire.canonical(recalled) == wire.canonical(ctx.recall("walrus", scope_id=S, min_score=0.0))
+    assert ("min_score",) == recalled.deprecated
 
 
 def test_the_same_state_gives_the_same_bytes(ctx: powerctx.Context) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from powerctx_core.ports import Capability
-from powerctx_core.testing import CatalogueContract, UsageContract, VectorIndexContract, cannot
+from powerctx_core.testing import CatalogueContract, StateContract, UsageContract, VectorIndexContract, cannot
 
 ALONE = {
     Capability.REMOTE: cannot("is a directory on this machine"),
@@ -98,6 +98,12 @@ class TestDirectoryUsage(InDirectory, UsageContract):
     sample = frozenset({"test_uses_add_up", "test_a_purge_deletes_the_count", "test_counts_stay"})
 
 
+class TestDirectoryState(InDirectory, StateContract):
+    """Sessions and ledgers are the companion's."""
+
+    sample = frozenset({"test_the_user_starts_turns", "test_a_purge_forgets_deliveries", "test_a_ledger_stays"})
+
+
 class TestDirectoryIndexed(InDirectory, VectorIndexContract):
     """Chroma's index is used as soon as a partition has more vectors than a search by it may give at once."""
 
@@ -129,3 +135,9 @@ class TestServerUsage(OnServer, UsageContract):
     """Usage counts are the companion's."""
 
     sample = frozenset({"test_uses_add_up"})
+
+
+class TestServerState(OnServer, StateContract):
+    """Sessions and ledgers are the companion's."""
+
+    sample = frozenset({"test_deliveries_are_remembered"})

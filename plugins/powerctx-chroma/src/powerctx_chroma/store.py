@@ -17,7 +17,7 @@ from powerctx_chroma.vectors import ChromaVectorIndex
 from powerctx_core.errors import StoreError, StoreUnavailable, redacted_url
 from powerctx_core.ports import Store, StoreStatus
 from powerctx_core.types import Deadline
-from powerctx_sqlalchemy import RelationalStore, RelationalUsage
+from powerctx_sqlalchemy import RelationalLedger, RelationalSessions, RelationalStore, RelationalUsage
 from powerctx_sqlalchemy.paired import PairedCatalogue, Pairing
 
 __all__ = ["ChromaStore", "open_store"]
@@ -81,6 +81,16 @@ class ChromaStore:
     def usage(self) -> RelationalUsage:
         """The usage counts."""
         return self._companion.usage
+
+    @property
+    def ledger(self) -> RelationalLedger:
+        """What sessions were given."""
+        return self._companion.ledger
+
+    @property
+    def sessions(self) -> RelationalSessions:
+        """The logs of sessions."""
+        return self._companion.sessions
 
     def status(self) -> StoreStatus:
         """Describe companion and Chroma; never raises."""
