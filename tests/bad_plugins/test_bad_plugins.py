@@ -208,9 +208,9 @@ def powerctx_renderers():
         for n, value in enumerate(["(0, 8)", "(3, 2)", "(1, 65)", "(True, 2)", "8", "(1,)", "[1, 2]"])
     },
     "shows": (
-        "@hookimpl\ndef powerctx_renderers(): yield RendererSpec(name='a', factory='a:B', shows=('score',))",
+        "@hookimpl\ndef powerctx_renderers(): yield RendererSpec(name='a', factory='a:B', shows=('mood',))",
         "failed",
-        "powerctx_renderers 'a': shows ('score',) is not a tuple of confidence, recall_rank",
+        "powerctx_renderers 'a': shows ('mood',) is not a tuple of confidence, recall_rank, score",
     ),
 }
 
