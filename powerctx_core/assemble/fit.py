@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
+from typing import NamedTuple
 
 import attrs
 
@@ -21,9 +22,8 @@ from powerctx_core.types import Address, Candidate, ToolList
 __all__ = ["Left", "Plan", "check_pieces", "fill", "plan", "used"]
 
 
-@attrs.frozen
-class Left:
-    """A candidate that was left out.
+class Left(NamedTuple):
+    """A candidate that was left out; a tuple, since a plan may leave out many.
 
     Attributes:
         reason: why.

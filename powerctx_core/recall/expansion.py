@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
 
 import attrs
@@ -287,7 +286,7 @@ class Expansion(Generic[_P]):
             unknown or any(done.probed.fits(candidate) for candidate in self._rejected(done, number))
         )
         assessment = assess(
-            list(_evidence(done.gathered)),
+            _evidence(done.gathered),
             self.query_terms,
             self.gate,
             has_content=any(group.searched and (group.items or group.matched) for group in groups),
@@ -332,15 +331,14 @@ def _unknown(groups: Mapping[str, Sequence[Group]]) -> int:
     return sum(counts.retrieved - counts.admitted for counts in rejecting)
 
 
-def _evidence(gathered: Mapping[str, Sequence[Gathered]]) -> Iterator[Evidence]:
-    """Give what is judged of each candidate, each identity once."""
-    numbers = count()
-    for groups in gathered.values():
-        for group in groups:
-            for hit in group.merged:
-                if hit.channels not in _UNJUDGED:
-                    candidate = hit.candidate
-                    address = candidate.address
-                    yield Evidence(
-                        address.family, address.scope_id, next(numbers), hit.relevance, candidate.matched.keys()
-                    )
+def _evidence(gathered: Mapping[str, Sequence[Gathered]]) -> list[Evidence]:
+    """Return what is judged of each candidate, each identity once."""
+    judged = [
+        hit for groups in gathered.values() for group in groups for hit in group.merged if hit.channels not in _UNJUDGED
+    ]
+    return [
+        Evidence(
+            (address := hit.candidate.address).family, address.scope_id, number, hit.relevance, hit.candidate.matched
+        )
+        for number, hit in enumerate(judged)
+    ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -158,14 +158,14 @@ class Evidence(NamedTuple):
         family, scope_id: its group; candidates of a group stand in fused order.
         source: its identity; the same one may come again from a later round.
         relevance: raw cosine to the query, where it has one.
-        terms: the query's terms that it holds; others do not matter.
+        terms: the query's terms that it holds, each once; others do not matter.
     """
 
     family: str
     scope_id: str
     source: object
     relevance: float | None
-    terms: AbstractSet[str]
+    terms: Iterable[str]
 
 
 @attrs.frozen(kw_only=True)
@@ -210,7 +210,7 @@ def _measured(
     scores = _Scores.of(candidates)
     cosines = [cosine for group in scores.by_family.values() for cosine in group]
     gap = scores.gap(policy.gap_floor)
-    held = max((len(each.terms & terms) for each in candidates), default=0)
+    held = max(map(len, map(terms.intersection, [each.terms for each in candidates])), default=0)
     signals = Signals(
         candidate_count=len(candidates),
         family_count=len({each.family for each in candidates}),
