@@ -698,7 +698,7 @@ async def _each(ctx: powerctx.Context) -> tuple[Any, Any, Any]:
     return (
         await ctx.asearch("walrus", scope_id=S, mode="context"),
         await ctx.asearch(SearchRequest(query="walrus", scope_id=S)),
-        await ctx.arecall("walrus", scope_id=S, min_score=0.0),
+        await ctx.arecall("walrus", scope_id=S, score_threshold=0.0),
     )
 
 
@@ -711,8 +711,7 @@ def test_async_form(ctx: powerctx.Context) -> None:
 
     assert wire.canonical(found) == wire.canonical(pack(ctx))
     assert wire.canonical(listed) == wire.canonical(ctx.find("walrus", scope_id=S))
-    assert wire.canonical(recalled) == wire.canonical(ctx.recall("walrus", scope_id=S, min_score=0.0))
-    assert ("min_score",) == recalled.deprecated
+    assert wire.canonical(recalled) == wire.canonical(ctx.recall("walrus", scope_id=S, score_threshold=0.0))
 
 
 def test_the_same_state_gives_the_same_bytes(ctx: powerctx.Context) -> None:
