@@ -22,7 +22,7 @@ from powerctx_core.types import (
     parse_uri,
 )
 
-__all__ = ["artifact_named", "artifacts_named", "as_text", "listed", "request_of"]
+__all__ = ["artifact_named", "artifacts_named", "as_text", "listed", "request_of", "to_explain"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R", PrepareRequest, FindRequest, SearchRequest)
@@ -48,6 +48,15 @@ def request_of(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) 
     if "scope_id" not in parameters:
         raise InvalidRequest("scope_id is missing: name the scope to read.", field="scope_id")
     return cls(query=request, **parameters)  # type: ignore[arg-type]  # the request checks its own fields
+
+
+def to_explain(
+    request: str | PrepareRequest | SearchRequest, parameters: Mapping[str, Any]
+) -> PrepareRequest | SearchRequest:
+    """Return the request to be explained: of ``prepare``, unless it is one of ``search``."""
+    if isinstance(request, SearchRequest):
+        return request_of(SearchRequest, request, parameters)
+    return request_of(PrepareRequest, request, parameters)
 
 
 def artifact_named(uri: str | Address) -> tuple[str, str, str, int | None]:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import attrs
 
-from powerctx_core.arguments import artifact_named, artifacts_named, as_text, listed, request_of
+from powerctx_core.arguments import artifact_named, artifacts_named, as_text, listed, request_of, to_explain
 from powerctx_core.blame import Blame
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
@@ -271,38 +271,46 @@ class Context:
         self._told(prepared)
         return prepared
 
-    def explain(self, request: str | PrepareRequest, **parameters: Any) -> Explanation:
+    def explain(self, request: str | PrepareRequest | SearchRequest, **parameters: Any) -> Explanation:
         """Return what :meth:`prepare` returns, and how it came about: rounds, pools, verdicts, each candidate's fate.
 
         It runs once, asks nothing that ``prepare`` does not ask, and explains that one run.  Unlike a receipt it holds
-        the answer and the query; sinks are told of it as of ``prepare``.
+        the answer and the query; sinks are told of it as of ``prepare``.  A :class:`SearchRequest` of mode ``context``
+        is explained in the same way; what it shows is not recorded as delivered in its session.
 
         Raises:
-            InvalidRequest, PluginError, PlanInvariantError, StoreError: as :meth:`prepare`.
+            InvalidRequest, CapabilityError, PluginError, PlanInvariantError, StoreError: as :meth:`prepare` and
+                :meth:`search`; lists are not explained.
         """
         self._check_open()
-        return self._explain(request_of(PrepareRequest, request, parameters))
+        return self._explain(to_explain(request, parameters))
 
-    async def aexplain(self, request: str | PrepareRequest, **parameters: Any) -> Explanation:
+    async def aexplain(self, request: str | PrepareRequest | SearchRequest, **parameters: Any) -> Explanation:
         """Return what :meth:`explain` returns, without blocking the event loop; see :meth:`aprepare`.
 
         Raises:
-            InvalidRequest, PluginError, PlanInvariantError, StoreError: as :meth:`prepare`.
+            InvalidRequest, CapabilityError, PluginError, PlanInvariantError, StoreError: as :meth:`explain`.
         """
         self._check_open()
-        checked = request_of(PrepareRequest, request, parameters)
-        return await awaited(self._calls, partial(self._explain, checked), self._engine.deadline(checked))
+        checked = to_explain(request, parameters)
+        deadline = (
+            self._search.deadline(checked) if isinstance(checked, SearchRequest) else self._engine.deadline(checked)
+        )
+        return await awaited(self._calls, partial(self._explain, checked), deadline)
 
-    def _explain(self, request: PrepareRequest, deadline: Deadline | None = None) -> Explanation:
-        explanation = self._engine.explain(request, deadline)
+    def _explain(self, request: PrepareRequest | SearchRequest, deadline: Deadline | None = None) -> Explanation:
+        if isinstance(request, SearchRequest):
+            explanation = self._search.explain(request, deadline)
+        else:
+            explanation = self._engine.explain(request, deadline)
         self._told(explanation.response)
         return explanation
 
-    def _told(self, prepared: PreparedContext) -> None:
+    def _told(self, answer: PreparedContext | ContextPack | Found) -> None:
         """Tell the sinks; of receipts only those that were asked for."""
-        self._observers.notify(prepared.diagnostics)
-        if prepared.receipt is not None:
-            self._observers.notify(prepared.receipt)
+        self._observers.notify(answer.diagnostics)
+        if not isinstance(answer, Found) and answer.receipt is not None:
+            self._observers.notify(answer.receipt)
 
     def find(self, request: str | FindRequest, **parameters: Any) -> Found:
         """Return related items for a query; parameters are the fields of :class:`FindRequest`.
@@ -382,7 +390,7 @@ class Context:
 
     def _searched(self, request: SearchRequest, deadline: Deadline | None = None) -> Found | ContextPack:
         found = self._search(request, deadline)
-        self._observers.notify(found.diagnostics)
+        self._told(found)
         return found
 
     def warm(self) -> None:

@@ -10,7 +10,9 @@ from functools import partial
 
 import attrs
 
-from powerctx_core.account import Account, receipt_of
+from powerctx_core.account.prepared import PreparedAccount
+from powerctx_core.account.retrieved import Retrieved
+from powerctx_core.account.telling import receipt_of
 from powerctx_core.assemble.envelope import Envelope, by_rank, in_sections, unsearchable
 from powerctx_core.assembly import Assembled, Assembly
 from powerctx_core.blame import Blame
@@ -129,16 +131,23 @@ class Engine:
         response = attrs.evolve(account.answer, receipt=receipt)
         return explained(attrs.evolve(account, answer=response))
 
-    def _account(self, request: PrepareRequest, deadline: Deadline | None, stages: Stages) -> Account:
+    def _account(self, request: PrepareRequest, deadline: Deadline | None, stages: Stages) -> PreparedAccount:
         """Prepare, and return all that is known of it."""
         limits = Limits.of(deadline or self.deadline(request))
         self.check_renderer(request.renderer, request.show)
         gate = gate_named(request.gate or self.settings.recall.gate, self.gates)
         policy = self.policy(request.policy, gate)
         envelope = self._envelope(request, policy)
-        known = partial(Account, request=request, policy=policy, gate=gate, envelope=envelope, stages=stages)
+        known = partial(PreparedAccount, request=request, envelope=envelope, stages=stages)
+        retrieved = Retrieved(
+            policy=policy,
+            specs=envelope.specs,
+            references=len(request.references),
+            by_vector=self.by_vector(envelope.specs),
+            gate=gate,
+        )
         if not envelope.specs:
-            return known(answer=nothing_asked(policy, request.delivery))
+            return known(answer=nothing_asked(policy, request.delivery), retrieved=retrieved)
         recall = self.retrieve(
             request,
             policy,
@@ -167,8 +176,7 @@ class Engine:
             pack = expanded.probed
         effort = None if gate is None or expanded is None else expanded.effort(gate, pack.plan)
         answer = prepared(pack.plan, recall, request, trimming=pack.trimming, late=pack.late, effort=effort)
-        by_vector = self._by_vector(envelope.specs)
-        return known(answer=answer, recall=recall, by_vector=by_vector, pack=pack, expanded=expanded)
+        return known(answer=answer, retrieved=attrs.evolve(retrieved, recall=recall, expanded=expanded), pack=pack)
 
     def _expansion(
         self, gate: GatePolicy, envelope: Envelope, recall: Recalled, assembly: Assembly, limits: Limits
@@ -185,7 +193,8 @@ class Engine:
             stages=assembly.stages,
         )
 
-    def _by_vector(self, specs: Sequence[FamilySpec]) -> frozenset[str]:
+    def by_vector(self, specs: Sequence[FamilySpec]) -> frozenset[str]:
+        """Return the families of *specs* that are searched by vector when there is one."""
         by_vector = self.settings.retrieval.by_vector
         return frozenset(spec.name for spec in specs if by_vector(spec.name, declared=spec.vectors))
 

@@ -3,47 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 import attrs
 
-from powerctx_core.account import Account, reason_of, receipt_of
-from powerctx_core.assemble.part import Entry
+from powerctx_core.account.retrieved import Retrieved
+from powerctx_core.account.telling import Account, Fate, receipt_of
 from powerctx_core.explanation import ExplainedCandidate, ExplainedRound, Explanation
 from powerctx_core.recall.expansion import ACTIONS, Judged
-from powerctx_core.recall.gate import GatePolicy
 from powerctx_core.receipt.v2 import ReceiptV2
 from powerctx_core.types import Address, Hit, Key, RawCandidate
 
 __all__ = ["explained"]
 
-_THRESHOLDS: Final = ("min_candidates", "min_top_score", "min_top_gap", "strong_top", "min_lexical_overlap")
-
 
 def explained(account: Account) -> Explanation:
     """Return the explanation of a call."""
     receipt = receipt_of(account, 2)
+    retrieved = account.retrieved
     units = frozenset[str]()
-    if account.recall is not None:
-        units = account.recall.query.units or frozenset(account.recall.query.terms)
+    if retrieved.recall is not None:
+        units = retrieved.recall.query.units or frozenset(retrieved.recall.query.terms)
     return Explanation(
         request=account.request,
         response=account.answer,
         receipt=receipt if isinstance(receipt, ReceiptV2) else None,
         effort=account.answer.diagnostics.effort,
-        rounds=tuple(_rounds(account)),
-        thresholds=_thresholds(account.gate),
+        rounds=tuple(_rounds(retrieved)),
+        thresholds=tuple(account.thresholds.items()),
         query_units=tuple(sorted(units)),
         candidates=_candidates(account, units),
     )
 
 
-def _thresholds(gate: GatePolicy | None) -> tuple[tuple[str, float], ...]:
-    return () if gate is None else tuple((name, float(getattr(gate, name))) for name in _THRESHOLDS)
-
-
-def _rounds(account: Account) -> Iterator[ExplainedRound]:
-    for number, judged in enumerate(account.rounds):
+def _rounds(retrieved: Retrieved) -> Iterator[ExplainedRound]:
+    for number, judged in enumerate(retrieved.rounds):
         verdict = judged.assessment
         yield ExplainedRound(
             number=number,
@@ -55,7 +48,7 @@ def _rounds(account: Account) -> Iterator[ExplainedRound]:
             signals=None if verdict is None else verdict.signals,
             budget_bounded=judged.bounded,
         )
-    if (dropped := account.dropped_round) is not None:
+    if (dropped := retrieved.dropped_round) is not None:
         yield ExplainedRound(number=dropped, action=ACTIONS[dropped - 1], outcome="expansion_failed")
 
 
@@ -110,28 +103,9 @@ def _found_by(raw: RawCandidate) -> tuple[str, ...]:
     return (*(("fts",) if raw.matched else ()), *(("vector",) if raw.cosine is not None else ()))
 
 
-def _fates(account: Account) -> dict[Address, tuple[str, int]]:
-    """Return what became of each candidate, and the bytes it takes."""
-    pack = account.pack
-    if pack is None:
-        return {}
-    if pack.plan is None:
-        return {candidate.address: ("late", 0) for candidate in pack.candidates}
-    fates = {left.candidate.address: (reason_of(left), 0) for left in pack.plan.left}
-    fates |= {entry.candidate.address: _delivered(entry, listed=False) for entry in pack.plan.entries}
-    fates |= {entry.candidate.address: _delivered(entry, listed=True) for entry in pack.plan.listed}
-    return fates
-
-
-def _delivered(entry: Entry, *, listed: bool) -> tuple[str, int]:
-    return "listed" if listed else "cut" if entry.cut else "delivered", len(entry.piece.encode())
-
-
 def _candidates(account: Account, units: frozenset[str]) -> tuple[ExplainedCandidate, ...]:
-    if account.pack is None:
-        return ()
-    members, fates = _members(account.rounds), _fates(account)
-    tried = list(dict.fromkeys(candidate.address for candidate in account.pack.candidates))
+    members, fates = _members(account.retrieved.rounds), account.fates
+    tried = list(dict.fromkeys(account.tried))
     ranks = {address: rank for rank, address in enumerate(tried, 1)}
     rest = [address for address in members if address not in ranks]
     rest.sort(key=lambda address: (members[address].round is None, -_strength(members[address])))
@@ -146,10 +120,10 @@ def _strength(seen: _Seen) -> float:
 
 
 def _candidate(
-    seen: _Seen, rank: int | None, fates: Mapping[Address, tuple[str, int]], units: frozenset[str]
+    seen: _Seen, rank: int | None, fates: Mapping[Address, Fate], units: frozenset[str]
 ) -> ExplainedCandidate:
     raw, hit = seen.raw, seen.hit
-    fate, size = fates.get(raw.address, ("below_threshold" if seen.round is None else "ceiling", 0))
+    fate = fates.get(raw.address) or Fate("below_threshold" if seen.round is None else "ceiling")
     return ExplainedCandidate(
         address=raw.address,
         title=raw.title,
@@ -160,7 +134,8 @@ def _candidate(
         relevance=raw.cosine,
         matched_units=tuple(sorted(units & raw.matched.keys())),
         round=seen.round,
-        fate=fate,
-        rendered_bytes=size,
+        fate=fate.name,
+        detail=fate.detail,
+        rendered_bytes=fate.rendered_bytes,
         body_bytes=raw.body_bytes,
     )

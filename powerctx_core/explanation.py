@@ -10,7 +10,7 @@ from typing import Final, Literal
 import attrs
 
 from powerctx_core.receipt.v2 import ReceiptV2
-from powerctx_core.requests import PreparedContext, PrepareRequest
+from powerctx_core.requests import ContextPack, PreparedContext, PrepareRequest, SearchRequest
 from powerctx_core.types import Address, AdmissionCounts, AdmissionFloor, RecallEffort, Signals
 
 __all__ = ["DELIVERED", "ExplainedCandidate", "ExplainedRound", "Explanation"]
@@ -60,7 +60,8 @@ class ExplainedCandidate:
         matched_units: words of the query that it holds.
         round: the first whose floor it passed; ``None`` when none let it in.
         fate: what became of it: one of :data:`DELIVERED`, or why not: a reason of receipts, or ``ceiling`` when its
-            family may bring no more candidates.
+            family may bring no more candidates, or ``filtered`` when it is not of what was asked for.
+        detail: ``uri``, ``abstract``, ``overview`` or ``full``: how much a pack of tiers shows of it.
         rendered_bytes: UTF-8 bytes of its piece of the text.
         body_bytes: of its whole text.
     """
@@ -75,29 +76,37 @@ class ExplainedCandidate:
     matched_units: tuple[str, ...]
     round: int | None
     fate: str
+    detail: str | None = None
     rendered_bytes: int = 0
     body_bytes: int
 
 
 @attrs.frozen(kw_only=True)
 class Explanation:
-    """One call of ``prepare``, and all that is known of how its answer came about.
+    """One call of ``prepare`` or ``search``, and all that is known of how its answer came about.
 
     Attributes:
         response: what the call returns.
         receipt: of version 2; ``None`` when it cannot be made, which the log tells.
         effort: what the gate did, when it is on.
         rounds: each, the dropped one included.
-        thresholds: name -> value of what the gate compares signals with; nothing without a gate.
+        thresholds: name -> value of what the gate compares signals with; of a search ``score_threshold``, the least
+            ``match`` of an entry.
         query_units: words of the query that count.
         candidates: every member of every pool: in the order in which they were tried, then what was not tried.
     """
 
-    request: PrepareRequest
-    response: PreparedContext
+    request: PrepareRequest | SearchRequest
+    response: PreparedContext | ContextPack
     receipt: ReceiptV2 | None
     effort: RecallEffort | None
     rounds: tuple[ExplainedRound, ...]
     thresholds: tuple[tuple[str, float], ...]
     query_units: tuple[str, ...]
     candidates: tuple[ExplainedCandidate, ...]
+
+    @property
+    def content(self) -> str | None:
+        """The delivered text; ``None`` when there is none."""
+        response = self.response
+        return response.content if isinstance(response, PreparedContext) else response.rendered or None

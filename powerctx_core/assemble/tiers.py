@@ -75,10 +75,12 @@ class TierPlan:
     Attributes:
         chosen: place of the candidate -> its form, in the order of the candidates.
         left: what remains of the room.
+        sample: places of the candidates that might be chosen, where these were not all.
     """
 
     chosen: Mapping[int, Rung]
     left: float
+    sample: tuple[int, ...] = ()
 
     @property
     def unread(self) -> tuple[int, ...]:

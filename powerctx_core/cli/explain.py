@@ -10,47 +10,62 @@ import click
 
 from powerctx_core.cli import output
 from powerctx_core.cli.asking import check_prepare, prepare_options, prepare_request
-from powerctx_core.cli.options import Invocation, common, examples, recall_options
+from powerctx_core.cli.options import Invocation, common, examples, narrowing, query_text, recall_options
 from powerctx_core.cli.recall import advice
+from powerctx_core.cli.search import pack_options, search_parameters, summary
+from powerctx_core.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from powerctx_core.context import Context
     from powerctx_core.explanation import ExplainedCandidate, ExplainedRound, Explanation
+    from powerctx_core.requests import PrepareRequest, SearchRequest
 
 __all__ = ["explain"]
 
 _SHOWN = 10
 _WORDS = 6
 _BAR = 28
+_OF_PREPARE = frozenset({"max_bytes", "max_chars", "max_items", "sections", "delivery", "inject_max_tokens"})
+_OF_BOTH = frozenset(
+    {"query", "scope", "references", "families", "policy", "gate", "deadline_ms", "on_family_error"}
+    | {"max_tokens", "renderer", "show", "trim"}
+)
 
 
 @click.command(
     epilog=examples(
         'powerctx explain "Why did we choose SQLite?" --scope project:demo',
         'powerctx explain "What broke last week?" --scope project:demo --gate v2 --html why.html',
+        'powerctx explain "How do we deploy?" --scope project:demo --mode context --purpose coding --max-tokens 800',
     )
 )
 @click.argument("query")
 @click.option("--html", "page", metavar="FILE", help="Draw it as one HTML page that needs nothing else.")
 @click.option("--all", "every", is_flag=True, help=f"List all that was left out, not {_SHOWN} of each reason.")
+@click.option("--mode", metavar="MODE", help="context: explain what `search` gives, not `prepare`.")
 @prepare_options
+@narrowing
+@pack_options
 @recall_options
 @common
 @click.pass_obj
-def explain(invocation: Invocation, /, *, page: str | None, every: bool, **asked: Any) -> None:
+def explain(invocation: Invocation, /, *, page: str | None, every: bool, mode: str | None, **asked: Any) -> None:
     """Show how the context for QUERY comes about: what was found, let in, left out and why.
 
-    It asks once, as `prepare` with the same options, and explains that one answer. The page and --json hold the query
-    and the text that is delivered.
+    It asks once, as `prepare` with the same options, or with --mode context as `search`, and explains that one answer.
+    The page and --json hold the query and the text that is delivered. Nothing is recorded in a session.
     """
     from powerctx_core import wire
+    from powerctx_core.requests import PrepareRequest
 
-    request = prepare_request(invocation, **asked)
+    request = _request(invocation, mode, asked)
     with invocation.open() as ctx:
-        check_prepare(ctx, request)
+        if isinstance(request, PrepareRequest):
+            check_prepare(ctx, request)
+        else:
+            ctx.embedding.warm()
         explanation = ctx.explain(request)
-        response = explanation.response
-        if not response.selected and request.sections != ():
-            output.note(advice(ctx, response.diagnostics, request.scope_id, request.references))
+        _note(ctx, explanation)
     if page is not None:
         from powerctx_core.page import page as drawn
 
@@ -61,6 +76,45 @@ def explain(invocation: Invocation, /, *, page: str | None, every: bool, **asked
         output.emit_json(wire.to_json(explanation))
         return
     _show(explanation, _SHOWN if not every else len(explanation.candidates))
+
+
+def _request(invocation: Invocation, mode: str | None, asked: dict[str, Any]) -> PrepareRequest | SearchRequest:
+    """Return the request that the options make.
+
+    Raises:
+        InvalidRequest: one of them is not of this mode, or outside its limits.
+    """
+    from powerctx_core.requests import SearchRequest
+
+    other = _OF_PREPARE if mode is not None else asked.keys() - _OF_PREPARE - _OF_BOTH
+    for name in sorted(other):
+        value = asked.pop(name)
+        if value not in (None, (), False):
+            of = "prepare; leave --mode out" if mode is not None else "search; add --mode context"
+            raise InvalidRequest(f"{_option(name)} is an option of {of}.")
+    if mode is None:
+        return prepare_request(invocation, **asked)
+    query, scope = query_text(asked.pop("query")), asked.pop("scope")
+    return SearchRequest(query=query, scope_id=scope, mode=mode, **search_parameters(asked))
+
+
+def _option(name: str) -> str:
+    """Return the option of the running command that is a parameter of this name."""
+    parameters = click.get_current_context().command.params
+    return next(each.opts[0] for each in parameters if each.name == name)
+
+
+def _note(ctx: Context, explanation: Explanation) -> None:
+    """Say what to do where nothing is delivered."""
+    from powerctx_core.requests import ContextPack
+
+    request, response = explanation.request, explanation.response
+    if response.selected or getattr(request, "sections", None) == ():
+        return
+    if isinstance(response, ContextPack):
+        output.note(summary(response))
+        return
+    output.note(advice(ctx, response.diagnostics, request.scope_id, request.references))
 
 
 def _show(explanation: Explanation, most: int) -> None:
@@ -76,12 +130,15 @@ def _show(explanation: Explanation, most: int) -> None:
 
 
 def _summary(explanation: Explanation) -> str:
+    from powerctx_core.page.words import searched
+
     diagnostics = explanation.response.diagnostics
     parts = [
         diagnostics.outcome,
         f"{output.pieces(len(explanation.response.selected), 'item')} of {len(explanation.candidates)} retrieved",
         f"recall policy {diagnostics.policy}",
         "gate off" if explanation.effort is None else f"gate {explanation.effort.policy_id}",
+        *(f"{name}: {value}" for name, value in searched(explanation).items()),
         *(f"late: {name}" for name in diagnostics.late),
         *(f"failed: {family} ({reason})" for family, reason in diagnostics.failed),
     ]
@@ -144,8 +201,13 @@ def _delivered(explanation: Explanation) -> None:
         return
     found.sort(key=lambda each: order[each.address])
     output.emit()
-    rows = [(order[each.address], *_row(each), each.rendered_bytes, each.fate) for each in found]
+    rows = [(order[each.address], *_row(each), each.rendered_bytes, _shown(each)) for each in found]
     output.table(("place>", *_COLUMNS, "bytes>", ""), rows, title="Delivered:")
+
+
+def _shown(each: ExplainedCandidate) -> str:
+    """Return how a delivered item is shown: whole, cut, listed, or at its tier."""
+    return each.fate if each.detail in (None, "full") else f"{each.detail}{', cut' * (each.fate == 'cut')}"
 
 
 _COLUMNS = ("uri", "found by", "score>", "match>", "words")

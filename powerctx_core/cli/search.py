@@ -26,13 +26,25 @@ from powerctx_core.errors import InvalidRequest
 if TYPE_CHECKING:
     from powerctx_core.requests import ContextPack
 
-__all__ = ["recall", "search"]
+__all__ = ["pack_options", "recall", "search", "search_parameters", "summary"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _pack_options(function: F) -> F:
-    """Add the parameters of a pack, which a list refuses."""
+def _form_options(function: F) -> F:
+    """Add the parameters of a pack that ``prepare`` has, too."""
+    for option in (
+        click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value."),
+        click.option("--show", metavar="A,B", help="What to show of each entry, such as score."),
+        click.option("--renderer", metavar="NAME", help="An installed text form; flat-xml when absent."),
+        click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens of text; 1600 when absent."),
+    ):
+        function = option(function)
+    return function
+
+
+def pack_options(function: F) -> F:
+    """Add the parameters of a pack, which ``prepare`` and lists have none of; :func:`search_parameters` reads them."""
     for option in (
         click.option("--turn", metavar="N", type=int, help="A number that grows with every turn, without messages."),
         click.option("--session", "session_id", metavar="ID", help="The session, of this scope."),
@@ -40,10 +52,7 @@ def _pack_options(function: F) -> F:
         click.option("--other-peer-penalty", metavar="N", help="0..1, or bucket=N,…: items of others stand behind."),
         click.option("--actor", metavar="NAME", help="Who asks; items of another origin stand behind."),
         click.option("--rewrite", is_flag=True, default=None, help="Rewrite the pack as bullets; needs a generator."),
-        click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value."),
-        click.option("--show", metavar="A,B", help="What to show of each entry, such as score."),
         click.option("--no-envelope", is_flag=True, help="Leave the envelope around the text to the caller."),
-        click.option("--renderer", metavar="NAME", help="An installed text form; flat-xml when absent."),
         click.option("--exclude-uri", "exclude_uris", metavar="URI", multiple=True,
                      help="Leave this out, and what lies below it; may be repeated."),
         click.option("--dedup-turns", metavar="N", type=int,
@@ -51,10 +60,18 @@ def _pack_options(function: F) -> F:
         click.option("--detail", metavar="WHAT", help="auto (when absent), abstract, overview, full; or bucket=WHAT."),
         click.option("--purpose", metavar="NAME", help="chat, coding, or one of the settings: default quotas."),
         click.option("--quotas", metavar="A=N,B=M", help="Entries of each bucket, such as events=4,skills=2."),
-        click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens of text; 1600 when absent."),
     ):  # fmt: skip
         function = option(function)
     return function
+
+
+_receipt = click.option(
+    "--receipt",
+    "include_receipt",
+    is_flag=True,
+    default=None,
+    help="Say on standard error what the pack was made of and why.",
+)
 
 
 @click.command(
@@ -66,7 +83,9 @@ def _pack_options(function: F) -> F:
 @click.argument("query")
 @click.option("--mode", metavar="MODE", help="list (when absent), what find gives; or context, a pack.")
 @narrowing
-@_pack_options
+@_receipt
+@pack_options
+@_form_options
 @deadline_options
 @recall_options
 @common
@@ -75,11 +94,12 @@ def search(invocation: Invocation, /, *, query: str, scope: str, **options: Any)
     """List what is related to QUERY, or with --mode context print a pack of it inside --max-tokens.
 
     `-` reads the query from standard input. A pack goes to standard output, one line about it to standard error. With
-    --json standard output is exactly the response.
+    --json standard output is exactly the response. A receipt is about the text and no part of it: it comes on standard
+    error, as one line of JSON, or in the response. `powerctx explain --mode context` shows more.
     """
     from powerctx_core.requests import ContextPack, SearchRequest
 
-    request = SearchRequest(query=query_text(query), scope_id=scope, **_parameters(options))
+    request = SearchRequest(query=query_text(query), scope_id=scope, **search_parameters(options))
     with invocation.open() as ctx:
         ctx.embedding.warm()
         found = ctx.search(request)
@@ -92,7 +112,9 @@ def search(invocation: Invocation, /, *, query: str, scope: str, **options: Any)
 @click.command(epilog=examples('powerctx recall "How do we deploy?" --scope project:demo --session s1'))
 @click.argument("query")
 @narrowing
-@_pack_options
+@_receipt
+@pack_options
+@_form_options
 @deadline_options
 @recall_options
 @common
@@ -104,12 +126,16 @@ def recall(invocation: Invocation, /, *, query: str, scope: str, **options: Any)
     """
     with invocation.open() as ctx:
         ctx.embedding.warm()
-        pack = ctx.recall(query_text(query), scope_id=scope, **_parameters(options))
+        pack = ctx.recall(query_text(query), scope_id=scope, **search_parameters(options))
     _show(invocation, pack)
 
 
-def _parameters(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as parameters of a request; what was not given is not among them."""
+def search_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as parameters of a request; what was not given is not among them.
+
+    Raises:
+        InvalidRequest: one of them cannot be read.
+    """
     values = dict(options)
     quotas, detail, penalty = (values.pop(name) for name in ("quotas", "detail", "other_peer_penalty"))
     lists = {name: listed(values.pop(name)) for name in ("families", "show")}
@@ -155,8 +181,15 @@ def _show(invocation: Invocation, pack: ContextPack) -> None:
         output.emit_json(wire.to_json(pack))
         output.notes(missing(pack.diagnostics))
         return
+    if pack.receipt is not None:
+        output.json_note(wire.to_json(pack.receipt))
     if pack.rendered:
         output.text(pack.rendered)
+    output.note(summary(pack))
+
+
+def summary(pack: ContextPack) -> str:
+    """Return the line about a pack."""
     stats = pack.stats
     tiers = ", ".join(f"{count} {detail}" for detail, count in stats.tier_counts.items())
     why = {
@@ -173,7 +206,7 @@ def _show(invocation: Invocation, pack: ContextPack) -> None:
         *stats.errors,
         *missing(pack.diagnostics),
     ]
-    output.note(" · ".join(line))
+    return " · ".join(line)
 
 
 def _show_list(invocation: Invocation, found: Any, why: Callable[[], str]) -> None:

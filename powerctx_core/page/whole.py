@@ -14,8 +14,9 @@ from powerctx_core.explanation import DELIVERED, ExplainedRound, Explanation
 from powerctx_core.page.flow import STEPS, drawn, flow, kinds
 from powerctx_core.page.items import delivered, left_out, named
 from powerctx_core.page.pieces import bar, chip, details, section, table, text
-from powerctx_core.page.words import COSINES, EMPTY, SIGNALS, VERDICTS, floor_in_words, percent
+from powerctx_core.page.words import COSINES, EMPTY, SIGNALS, VERDICTS, floor_in_words, percent, searched
 from powerctx_core.receipt.parts import plain
+from powerctx_core.requests.search import DEFAULT_RENDERER
 
 __all__ = ["page"]
 
@@ -65,8 +66,9 @@ def _header(explanation: Explanation, query: str) -> str:
         ("scope", ", ".join([request.scope_id, *request.references])),
         ("recall policy", diagnostics.policy),
         ("gate", "off" if explanation.effort is None else explanation.effort.policy_id),
-        ("trimmed by", request.trim),
-        ("renderer", request.renderer),
+        ("trimmed by", request.trim or "rank"),
+        ("renderer", request.renderer or DEFAULT_RENDERER),
+        *(searched(explanation).items()),
     ]
     cut = fates.count("cut")
     badges = [
@@ -169,7 +171,9 @@ def _bytes(explanation: Explanation, colours: dict[str, int], limit: int) -> str
     taken = [each for each in explanation.candidates if each.fate in DELIVERED]
     order = {address: place for place, address in enumerate(explanation.response.selected)}
     taken.sort(key=lambda each: order[each.address])
-    frame = explanation.response.content_bytes - sum(each.rendered_bytes for each in taken if each.fate != "listed")
+    frame = len((explanation.content or "").encode()) - sum(
+        each.rendered_bytes for each in taken if each.fate != "listed"
+    )
     parts = [(f"k{colours.get(each.address.family, 0)}", each.rendered_bytes, named(each)) for each in taken]
     for kind, size, name in [("frame", max(0, frame), "frame"), *parts]:
         width = 100 * size / limit
@@ -274,14 +278,14 @@ def _stages(explanation: Explanation) -> str:
 
 
 def _content(explanation: Explanation) -> str:
-    response = explanation.response
+    content, tools = explanation.content, getattr(explanation.response, "tools", None)
     parts = []
-    if response.content is not None:
-        summary = f"The text, {response.content_bytes:,} bytes"
-        parts.append(details(summary, f'<pre tabindex="0" dir="auto">{text(response.content)}</pre>'))
-    if response.tools is not None and response.tools.items:
-        summary = f"The tool, with {len(response.tools.items)} entries to read"
-        parts.append(details(summary, f'<pre tabindex="0" dir="auto">{text(response.tools.description)}</pre>'))
+    if content is not None:
+        summary = f"The text, {len(content.encode()):,} bytes"
+        parts.append(details(summary, f'<pre tabindex="0" dir="auto">{text(content)}</pre>'))
+    if tools is not None and tools.items:
+        summary = f"The tool, with {len(tools.items)} entries to read"
+        parts.append(details(summary, f'<pre tabindex="0" dir="auto">{text(tools.description)}</pre>'))
     return "".join(parts)
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from powerctx_core.explanation import Explanation
+from powerctx_core.requests import ContextPack
 from powerctx_core.types import AdmissionFloor
 
-__all__ = ["COSINES", "EMPTY", "FATES", "SIGNALS", "VERDICTS", "floor_in_words", "percent"]
+__all__ = ["COSINES", "EMPTY", "FATES", "SIGNALS", "VERDICTS", "floor_in_words", "percent", "searched"]
 
 FATES: Final[Mapping[str, str]] = {
-    "delivered": "delivered whole",
+    "delivered": "delivered",
     "cut": "delivered, cut to fit",
     "listed": "listed, to be read on demand",
-    "duplicate": "the same evidence again",
+    "duplicate": "the same evidence again, or the same text",
     "blank": "nothing to show",
-    "family_limit": "its family or section has as many entries as it may",
+    "family_limit": "its family, section or bucket has as many entries as it may",
     "entry_limit": "the pack has as many entries as it may",
     "below_min_bytes": "no room for it whole, and too short to be cut",
     "no_fitting_truncation": "no room, not even for its shortest cut",
@@ -23,10 +25,11 @@ FATES: Final[Mapping[str, str]] = {
     "char_budget": "no room in the budget of characters",
     "rerank_not_selected": "the reranker did not choose it",
     "not_retrieved": "nothing of this family was found, or nothing good enough",
-    "below_threshold": "too weak: below the floor of every round",
+    "below_threshold": "too weak: below the floor of every round, or the threshold of the search",
+    "filtered": "outside of the conditions of the search",
     "ceiling": "beyond the candidates that its family may bring",
     "cooled": "delivered in an earlier turn, and cooling",
-    "excluded": "excluded by the request",
+    "excluded": "excluded by the request, or of another actor",
     "toolized": "no room in the list of what can be read",
     "late": "not ready in time",
 }
@@ -76,6 +79,23 @@ EMPTY: Final[Mapping[str, str]] = {
 def percent(share: float) -> str:
     """Return a share as a whole percentage."""
     return f"{share * 100:.0f} %"
+
+
+def searched(explanation: Explanation) -> dict[str, str]:
+    """Return what a search was asked with and what its pack shows, by name; nothing of ``prepare``."""
+    response = explanation.response
+    if not isinstance(response, ContextPack):
+        return {}
+    stats, request = response.stats, explanation.request
+    told = {
+        "purpose": getattr(request, "purpose", None),
+        "least match": f"{dict(explanation.thresholds)['score_threshold']:g}",
+        "turn": f"{stats.dedup['turn']}, after {stats.dedup['turns']} that cool" if stats.dedup else None,
+        "tiers": ", ".join(f"{number} {detail}" for detail, number in stats.tier_counts.items()),
+        "shows less for": ", ".join(f"{reason} ({number})" for reason, number in stats.lowered.items()),
+        "ignored": "; ".join(stats.ignored),
+    }
+    return {name: value for name, value in told.items() if value}
 
 
 def floor_in_words(floor: AdmissionFloor) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "SEARCH_TYPES",
     "TIME_FIELDS",
     "check_choice",
+    "check_flag",
     "check_limits",
     "check_named",
     "check_query",
@@ -153,6 +154,16 @@ def check_choice(field: str, value: object, allowed: Sequence[str]) -> None:
     """
     if not isinstance(value, str) or value not in allowed:
         raise InvalidRequest(f"{field} is {shown(value)}; it must be {' or '.join(allowed)}.", field=field)
+
+
+def check_flag(field: str, value: object) -> None:
+    """Check that *value* is true, false, or absent.
+
+    Raises:
+        InvalidRequest: it is not.
+    """
+    if value is not None and not isinstance(value, bool):
+        raise InvalidRequest(f"{field} is {shown(value)}; it must be true or false.", field=field)
 
 
 def check_share(field: str, value: object, *, optional: bool = True) -> None:

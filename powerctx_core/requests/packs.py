@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from powerctx_core.receipt.v2 import ReceiptV2
 from powerctx_core.requests.answers import Diagnostics
 from powerctx_core.types import Address
 
@@ -114,6 +115,8 @@ class ContextPack:
         rendered: the text; empty without entries.
         digest: bullets about it, when a rewrite was asked for and succeeded.
         deprecated: parameters that will be gone, where some were used.
+        receipt: what it was made of and why, when that was asked for and could be told.  It is about the text and no
+            part of it: never give it to a model.
     """
 
     entries: tuple[PackEntry, ...]
@@ -122,3 +125,9 @@ class ContextPack:
     digest: str = ""
     deprecated: tuple[str, ...] = ()
     diagnostics: Diagnostics = attrs.field(repr=False)
+    receipt: ReceiptV2 | None = attrs.field(default=None, repr=False)
+
+    @property
+    def selected(self) -> tuple[Address, ...]:
+        """Addresses of the entries, in their order."""
+        return tuple(entry.address for entry in self.entries)

@@ -14,6 +14,7 @@ from powerctx_core.requests.checks import (
     MIN_TOKENS,
     RECEIPT_VERSIONS,
     check_choice,
+    check_flag,
     check_limits,
     check_named,
     check_query,
@@ -117,10 +118,7 @@ class PrepareRequest:
             object.__setattr__(self, "max_bytes", DEFAULT_MAX_BYTES)
 
     def _check_receipt(self) -> None:
-        if self.include_receipt is not None and not isinstance(self.include_receipt, bool):
-            raise InvalidRequest(
-                f"include_receipt is {shown(self.include_receipt)}; it must be true or false.", field="include_receipt"
-            )
+        check_flag("include_receipt", self.include_receipt)
         object.__setattr__(self, "include_receipt", bool(self.include_receipt))
         check_whole("receipt_version", self.receipt_version, *RECEIPT_VERSIONS, optional=False)
 

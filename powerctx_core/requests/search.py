@@ -17,6 +17,7 @@ from powerctx_core.requests.checks import (
     MAX_TOKENS,
     MIN_TOKENS,
     check_choice,
+    check_flag,
     check_named,
     check_share,
     check_whole,
@@ -31,6 +32,7 @@ __all__ = ["SEARCH_MODES", "SearchRequest", "recall_parameters"]
 SEARCH_MODES = ("list", "context")
 DEFAULT_MAX_TOKENS = 1600
 DEFAULT_THRESHOLD = 0.1
+DEFAULT_RENDERER = "flat-xml"
 DEDUP_TURNS_MAX = 100
 EXCLUDED_MAX = 200
 BULLETS_MAX = 20
@@ -41,6 +43,7 @@ PEER_SCOPES = ("all", "actor")
 _ASSEMBLY = (
     *("max_tokens", "quotas", "purpose", "detail", "dedup_turns", "exclude_uris", "turn", "renderer", "envelope"),
     *("show", "trim", "gate", "actor", "peer_scope", "other_peer_penalty", "rewrite", "rewrite_max_bullets"),
+    *("include_receipt", "receipt_version"),
 )
 """Parameters of a pack, which a list refuses."""
 _LISTING = ("target_uri", "level")
@@ -83,6 +86,8 @@ class SearchRequest:
             and entities, 0.02 else.
         rewrite: ``false``, ``auto`` or ``true``; the last needs a generator.
         rewrite_max_bullets: 1..20.
+        include_receipt: say in the answer's ``receipt`` what it was made of and why; false is as if it were not given.
+        receipt_version: 2, the only one that tells of searches.
 
     Raises:
         InvalidRequest: a field is outside its limits or has no meaning in the mode; ``error.field`` names it.
@@ -128,10 +133,14 @@ class SearchRequest:
     rewrite_max_bullets: int | None = None
     deadline_ms: int | None = None
     on_family_error: str | None = None
+    include_receipt: bool | None = None
+    receipt_version: int | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.mode not in SEARCH_MODES:
             raise InvalidRequest(f"mode is {shown(self.mode)}; it must be {' or '.join(SEARCH_MODES)}.", field="mode")
+        check_flag("include_receipt", self.include_receipt)
+        object.__setattr__(self, "include_receipt", self.include_receipt or None)
         refused = _ASSEMBLY if self.mode == "list" else _LISTING
         for name in refused:
             if getattr(self, name) is not None:
@@ -145,6 +154,12 @@ class SearchRequest:
         check_choice("query_expansion", self.query_expansion, EXPANSIONS)
         self._check_assembly()
         self._check_peers()
+        if self.receipt_version is not None and (type(self.receipt_version) is not int or self.receipt_version != 2):
+            raise InvalidRequest(
+                f"receipt_version is {shown(self.receipt_version)}; receipts of a search are of version 2 alone: leave "
+                "it out.",
+                field="receipt_version",
+            )
         self._check_models()
 
     @property
@@ -188,8 +203,7 @@ class SearchRequest:
             self._map("detail", lambda field, value: check_choice(field, value, DETAIL_CHOICES))
         elif self.detail is not None:
             check_choice("detail", self.detail, DETAIL_CHOICES)
-        if self.envelope is not None and not isinstance(self.envelope, bool):
-            raise InvalidRequest(f"envelope is {shown(self.envelope)}; it must be true or false.", field="envelope")
+        check_flag("envelope", self.envelope)
         for name, allowed in (("trim", TRIMS), ("gate", ("off",))):
             if getattr(self, name) is not None:
                 check_choice(name, getattr(self, name), allowed)

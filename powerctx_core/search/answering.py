@@ -18,7 +18,7 @@ from powerctx_core.search.wants import Wants
 
 __all__ = ["NOTHING", "Course", "answered"]
 
-NOTHING = Pack(entries=(), text="", cost=0.0, lowered={})
+NOTHING = Pack(entries=(), text="", cost=0.0, lowered={}, late=True)
 """The pack of a renderer that was late."""
 
 
@@ -50,12 +50,12 @@ def answered(course: Course) -> ContextPack:
             outcome=told.outcome,
             searched=found.searched,
             candidates=len(found.hits),
-            threshold_removed=found.threshold_removed,
-            filtered=found.filtered,
+            threshold_removed=found.number("below_threshold"),
+            filtered=found.number("filtered"),
             top_match=found.top_match,
-            excluded=found.excluded,
+            excluded=found.number("excluded"),
             cooled=len(found.cooled),
-            deduped=found.deduped,
+            deduped=found.number("duplicate"),
             dropped=len(found.hits) - len(entries),
             returned=len(entries),
             tier_counts=dict(sorted(Counter(entry.detail for entry in entries).items())),
@@ -77,7 +77,7 @@ def answered(course: Course) -> ContextPack:
 def _outcome(course: Course) -> str:
     if course.pack.entries:
         return "delivered"
-    if any(name.startswith("renderer:") for name in course.late):
+    if course.pack.late:
         return "deadline"
     if course.found.hits:
         return "budget"

@@ -19,6 +19,7 @@ class Competing:
 
     Attributes:
         hits: best first.
+        left: what was left out before, and why: ``filtered``, or a reason of receipts.
         buckets: of each.
         cooled: places of those that were delivered in an earlier turn.
         searched: bucket -> hits found.
@@ -28,11 +29,12 @@ class Competing:
     buckets: tuple[str, ...]
     cooled: frozenset[int]
     searched: Mapping[str, int]
-    filtered: int
-    excluded: int
-    threshold_removed: int
-    deduped: int
+    left: tuple[tuple[Hit, str], ...]
     top_match: float | None
+
+    def number(self, reason: str) -> int:
+        """Return how many were left out for a reason."""
+        return sum(why == reason for _, why in self.left)
 
 
 def competing(
@@ -51,30 +53,29 @@ def competing(
     """
     conditions = wants.request.retrieval.conditions
     actor_alone = wants.request.peer_scope == "actor"
-    left = Counter[str]()
+    left: list[tuple[Hit, str]] = []
     kept: list[Hit] = []
     for hit in hits:
         raw = hit.candidate
         if conditions and not conditions.hold(raw):
-            left["filtered"] += 1
+            left.append((hit, "filtered"))
         elif wants.excludes(hit.address) or (actor_alone and wants.origin(raw) == "other"):
-            left["excluded"] += 1
+            left.append((hit, "excluded"))
         elif hit.match < wants.threshold:
-            left["threshold"] += 1
+            left.append((hit, "below_threshold"))
         else:
             kept.append(hit)
     ordered = order(_ordered(kept, wants))
-    unlike = _different(ordered)
-    different = unlike if wants.limit is None else unlike[: wants.limit]
+    unlike, repeated = _different(ordered)
+    different = unlike[: wants.limit]
+    left += [(hit, "duplicate") for hit in repeated]
+    left += [(hit, "entry_limit") for hit in unlike[len(different) :]]
     return Competing(
         hits=tuple(different),
         buckets=tuple(wants.bucket(hit.candidate) for hit in different),
         cooled=frozenset(place for place, hit in enumerate(different) if hit.address.uri in cooled),
         searched=dict(sorted(Counter(wants.bucket(hit.candidate) for hit in hits).items())),
-        filtered=left["filtered"],
-        excluded=left["excluded"],
-        threshold_removed=left["threshold"],
-        deduped=len(ordered) - len(unlike),
+        left=tuple(left),
         top_match=max((hit.match for hit in hits), default=None),
     )
 
@@ -88,16 +89,16 @@ def _ordered(hits: Sequence[Hit], wants: Wants) -> list[Hit]:
     return [hits[place] for place in places]
 
 
-def _different(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the first of each text: a second one that says the same has nothing to add."""
+def _different(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """Return the first of each text, and the others: a second one that says the same has nothing to add."""
     seen: set[tuple[str, int]] = set()
-    different = []
+    different: list[Hit] = []
+    repeated: list[Hit] = []
     for hit in hits:
         text = _text(hit.candidate)
-        if text not in seen:
-            seen.add(text)
-            different.append(hit)
-    return different
+        (repeated if text in seen else different).append(hit)
+        seen.add(text)
+    return different, repeated
 
 
 def _text(candidate: RawCandidate) -> tuple[str, int]:

@@ -5,22 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import attrs
 
+from powerctx_core.account.retrieved import Retrieved
+from powerctx_core.account.telling import receipt_of
 from powerctx_core.assemble.forms import Forms, Read
 from powerctx_core.assemble.value import by_value
 from powerctx_core.assembly import candidate_of
 from powerctx_core.engine import Engine
-from powerctx_core.errors import PowerctxError, StoreError
+from powerctx_core.errors import InvalidRequest, PowerctxError, StoreError
+from powerctx_core.explaining import explained
+from powerctx_core.explanation import Explanation
 from powerctx_core.ports import Selection
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.recall.outcome import Recalled
+from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages
+from powerctx_core.receipt.parts import Stage
+from powerctx_core.receipt.v2 import ReceiptV2
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import ContextPack, Found, SearchRequest
+from powerctx_core.requests.search import DEFAULT_RENDERER
+from powerctx_core.search.account import SearchAccount
 from powerctx_core.search.answering import NOTHING, Course, answered
 from powerctx_core.search.bodies import read_bodies
 from powerctx_core.search.competing import Competing, competing
@@ -32,7 +41,6 @@ from powerctx_core.types import Address, Deadline, Hit, SessionKey
 
 __all__ = ["Search"]
 
-_RENDERER = "flat-xml"
 _REACH = 64
 """Items that a pack may hold, for the size of pools."""
 _LANE = "store:sessions"
@@ -66,22 +74,59 @@ class Search:
         """
         if request.mode == "list":
             return self.engine.find(request.retrieval, deadline)
-        return _Assembling(engine=self.engine, request=request, limits=Limits.of(deadline or self.deadline(request)))()
+        account = self._account(request, deadline, receipt=bool(request.include_receipt))
+        return _with_receipt(account)
+
+    def explain(self, request: SearchRequest, deadline: Deadline | None = None) -> Explanation:
+        """Return a pack, and what is known of how it came about; of a session nothing is recorded.
+
+        Args:
+            request: what is asked for.
+            deadline: as of a call.
+
+        Raises:
+            InvalidRequest: it asks for a list; or as a call.
+            CapabilityError, PluginError, PlanInvariantError, StoreError: as a call.
+        """
+        if request.mode == "list":
+            raise InvalidRequest(
+                "mode is 'list', which is not explained; explain takes prepare, and search in mode context.",
+                field="mode",
+            )
+        account = self._account(request, deadline, receipt=True, recording=False)
+        return explained(attrs.evolve(account, answer=_with_receipt(account)))
+
+    def _account(
+        self, request: SearchRequest, deadline: Deadline | None, *, receipt: bool, recording: bool = True
+    ) -> SearchAccount:
+        limits = Limits.of(deadline or self.deadline(request))
+        stages = Stages(wanted=receipt)
+        return _Assembling(engine=self.engine, request=request, limits=limits, stages=stages, recording=recording)()
+
+
+def _with_receipt(account: SearchAccount) -> ContextPack:
+    """Return the answer, with a receipt when one was asked for and can be made."""
+    receipt = receipt_of(account, 2) if account.request.include_receipt else None
+    return attrs.evolve(account.answer, receipt=receipt) if isinstance(receipt, ReceiptV2) else account.answer
 
 
 class _Assembling:
-    """One call for a pack."""
+    """One call for a pack; what it delivers is recorded in its session when it is *recording*."""
 
-    def __init__(self, *, engine: Engine, request: SearchRequest, limits: Limits) -> None:
+    def __init__(
+        self, *, engine: Engine, request: SearchRequest, limits: Limits, stages: Stages, recording: bool
+    ) -> None:
         self.engine = engine
         self.request = request
         self.limits = limits
+        self.stages = stages
+        self.recording = recording
         self.late: list[str] = []
         self.errors: list[str] = []
         self.timings: dict[str, float] = {}
-        self.renderer = request.renderer or _RENDERER
+        self.renderer = request.renderer or DEFAULT_RENDERER
 
-    def __call__(self) -> ContextPack:
+    def __call__(self) -> SearchAccount:
         engine, request = self.engine, self.request
         specs = engine.searched(request.families)
         every: list[FamilySpec] = [
@@ -94,9 +139,10 @@ class _Assembling:
             [spec.bucket for spec in every if spec.searchable],
         )
         engine.check_renderer(self.renderer, request.show or ())
+        policy = engine.policy(request.policy)
         asked = self._ask_session(wants)
         with self._timed("retrieve"):
-            recall = self._recall(specs)
+            recall = self._recall(specs, policy)
         turn = self._told(asked)
         cooled = frozenset() if turn is None else turn.cooled
         found = competing(recall.hits, wants, cooled, partial(self._trimmed, specs))
@@ -105,33 +151,39 @@ class _Assembling:
         )
         if pack is None:
             self.late.append(f"renderer:{self.renderer}")
-        recorded = 0 if turn is None or pack is None else self._record(turn, pack)
-        return answered(
-            Course(
-                wants=wants,
-                recall=recall,
-                found=found,
-                pack=pack or NOTHING,
-                turn=turn,
-                recorded=recorded,
-                late=tuple(self.late),
-                errors=tuple(self.errors),
-                timings=self.timings,
-            )
+        recorded = 0 if turn is None or pack is None or not self.recording else self._record(turn, pack)
+        course = Course(
+            wants=wants,
+            recall=recall,
+            found=found,
+            pack=pack or NOTHING,
+            turn=turn,
+            recorded=recorded,
+            late=tuple(self.late),
+            errors=tuple(self.errors),
+            timings=self.timings,
         )
+        retrieved = Retrieved(
+            policy=policy,
+            specs=specs,
+            references=len(request.references),
+            by_vector=engine.by_vector(specs),
+            recall=recall,
+        )
+        return SearchAccount(answer=answered(course), retrieved=retrieved, course=course, stages=self.stages)
 
-    def _recall(self, specs: Sequence[FamilySpec]) -> Recalled:
+    def _recall(self, specs: Sequence[FamilySpec], policy: RecallPolicy) -> Recalled:
         retrieval = self.request.retrieval
         return self.engine.retrieve(
             retrieval,
-            self.engine.policy(retrieval.policy),
+            policy,
             specs,
             self.limits,
             max_items=_REACH,
             least=0,
             filters=retrieval.filters,
             search_type=retrieval.search_type or self.engine.settings.retrieval.default_search_type,
-            stages=Stages(),
+            stages=self.stages,
         )
 
     def _trimmed(self, specs: Sequence[FamilySpec], hits: Sequence[Hit]) -> Sequence[Hit]:
@@ -182,15 +234,15 @@ class _Assembling:
 
     def _made(self, wants: Wants, found: Competing) -> Pack:
         packing = self.engine.packing
-        with packing.blamed(self.renderer), self._timed("plan"):
+        with packing.blamed(self.renderer), self._timed("plan", "plan"):
             tiering = self._tiering(wants, found)
             plan = tiering.plan({}, reading=True)
         if plan is not None and plan.unread:
-            with self._timed("read"):
+            with self._timed("read", "read"):
                 read = self._read(tiering.unread(plan), wants.max_tokens)
-            with packing.blamed(self.renderer), self._timed("fit"):
+            with packing.blamed(self.renderer), self._timed("fit", "plan"):
                 plan = tiering.plan(read, reading=False)
-        with packing.blamed(self.renderer), self._timed("render"):
+        with packing.blamed(self.renderer), self._timed("render", "render"):
             return tiering.pack(plan)
 
     def _tiering(self, wants: Wants, found: Competing) -> Tiering:
@@ -243,9 +295,11 @@ class _Assembling:
         return 0
 
     @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def _timed(self, name: str, stage: Stage | None = None) -> Iterator[None]:
+        """Note how long the block takes; it is a run of *stage*, where the stages are not noted inside of it."""
         start = time.perf_counter()
         try:
-            yield
+            with nullcontext() if stage is None else self.stages(stage):
+                yield
         finally:
-            self.timings[stage] = self.timings.get(stage, 0.0) + (time.perf_counter() - start) * 1000.0
+            self.timings[name] = self.timings.get(name, 0.0) + (time.perf_counter() - start) * 1000.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
@@ -26,14 +26,18 @@ class Pack:
         text: empty without entries.
         cost: of the text, unrounded.
         lowered: why entries show less than all -> entries.
+        left: place of a candidate that is no entry -> why, a reason of receipts.
         framed: the text around the entries fits the budget.
+        late: there is none, since it was not ready in time.
     """
 
     entries: tuple[tuple[Hit, Rung], ...]
     text: str
     cost: float
     lowered: Mapping[str, int]
+    left: Mapping[int, str] = attrs.field(factory=dict)
     framed: bool = True
+    late: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +64,9 @@ class Tiering:
         ]
         chosen = self._sample(ladders, room)
         found = plan_tiers([ladders[place] for place in chosen], room, shares=self.wants.shares)
-        return attrs.evolve(found, chosen={chosen[place]: rung for place, rung in found.chosen.items()})
+        return attrs.evolve(
+            found, chosen={chosen[place]: rung for place, rung in found.chosen.items()}, sample=tuple(chosen)
+        )
 
     def unread(self, plan: TierPlan) -> Sequence[Hit]:
         """Return the candidates whose text has to be read for *plan*."""
@@ -72,16 +78,17 @@ class Tiering:
         The text is priced once more as a whole: where prices do not quite add up, the tail is cut until it holds.
         """
         if plan is None:
-            return Pack(entries=(), text="", cost=0.0, lowered={}, framed=False)
+            return Pack(entries=(), text="", cost=0.0, lowered={}, left=self._left((), None), framed=False)
         places = list(plan.chosen)
         while places:
             entries = tuple((self.competing.hits[place], plan.chosen[place]) for place in places)
             text = joined([(hit.address.family, rung) for hit, rung in entries], self.forms)
             cost = self.forms.cost(text)
             if cost <= self.wants.max_tokens:
-                return Pack(entries=entries, text=text, cost=cost, lowered=self._lowered(plan, places))
+                lowered, left = self._lowered(plan, places), self._left(places, plan.sample)
+                return Pack(entries=entries, text=text, cost=cost, lowered=lowered, left=left)
             places.pop()
-        return Pack(entries=(), text="", cost=0.0, lowered={})
+        return Pack(entries=(), text="", cost=0.0, lowered={}, left=self._left((), plan.sample))
 
     def _ladder(self, place: int, hit: Hit, read: Read | None, *, reading: bool) -> Ladder:
         bucket = self.competing.buckets[place]
@@ -120,3 +127,24 @@ class Tiering:
             else:
                 reasons["budget"] += 1
         return dict(sorted(reasons.items()))
+
+    def _left(self, places: Collection[int], sample: Collection[int] | None) -> dict[int, str]:
+        """Return why candidates are no entries.
+
+        Quotas keep one out when they are all taken, or its bucket has none; else it is the budget that does.
+
+        Args:
+            places: of the entries.
+            sample: the candidates that might enter; ``None`` when none could.
+        """
+        quotas, cooled = self.wants.quotas, self.competing.cooled
+        taken = sample is not None and quotas and len(set(sample) - cooled) >= sum(quotas.values())
+
+        def reason(place: int) -> str:
+            if place in cooled:
+                return "cooled"
+            unquoted = quotas.get(self.competing.buckets[place]) == 0
+            return "family_limit" if unquoted or (taken and sample and place not in sample) else "token_budget"
+
+        entered = set(places)
+        return {place: reason(place) for place in range(len(self.competing.hits)) if place not in entered}

@@ -58,9 +58,10 @@ def _prepared(value: PreparedContext) -> dict[str, Any]:
 
 
 def _explanation(value: Explanation) -> dict[str, Any]:
-    trimming, diagnostics = value.response.diagnostics.trimming, value.response.diagnostics
+    diagnostics = value.response.diagnostics
+    trimming = diagnostics.trimming
     return {
-        "response": _prepared(value.response),
+        "response": to_json(value.response),
         "outcome": diagnostics.outcome,
         "partial": diagnostics.partial,
         "late": list(diagnostics.late),
@@ -150,13 +151,17 @@ def _pack(value: ContextPack) -> dict[str, Any]:
     stats = {field.name: _plain(getattr(value.stats, field.name)) for field in attrs.fields(SearchStats)}
     stats["top_match"] = None if value.stats.top_match is None else round(value.stats.top_match, SCORE_DIGITS)
     stats["failed"] = dict(value.stats.failed)
-    form = {
+    form: dict[str, Any] = {
         "entries": [_pack_entry(entry) for entry in value.entries],
         "rendered": value.rendered,
         "digest": value.digest,
         "stats": stats,
     }
-    return {**form, "deprecated": list(value.deprecated)} if value.deprecated else form
+    if value.deprecated:
+        form["deprecated"] = list(value.deprecated)
+    if value.receipt is not None:
+        form["receipt"] = plain(value.receipt)
+    return form
 
 
 def _pack_entry(value: PackEntry) -> dict[str, Any]:

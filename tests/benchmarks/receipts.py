@@ -15,7 +15,7 @@ import time
 
 import powerctx_core as powerctx
 from powerctx_core import sample, wire
-from powerctx_core.account import receipt_of
+from powerctx_core.account.telling import receipt_of
 from powerctx_core.ingest import Reader
 from powerctx_core.recall.stages import Stages
 

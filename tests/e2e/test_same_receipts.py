@@ -54,6 +54,44 @@ def test_receipts_are_equal(contexts: list[powerctx.Context], asked: dict[str, A
     assert there == len(questions) > 10
 
 
+SEARCHED: tuple[dict[str, Any], ...] = (
+    {"search_type": "fts"},
+    {"search_type": "fts", "max_tokens": 150},
+    {"search_type": "fts", "purpose": "coding", "score_threshold": 0.35, "detail": {"resources": "full"}},
+    {"search_type": "fts", "limit": 3, "trim": "value", "references": ["elsewhere"]},
+    {"search_type": "hybrid"},
+)
+
+
+def _comparable(found: Any, asked: dict[str, Any]) -> Any:
+    """Return a receipt as it is compared: a cosine of all but zero may be in the pool of one store alone."""
+    assert isinstance(found, powerctx.ContextPack)
+    assert found.receipt is not None
+    omitted = found.receipt.omitted
+    if asked["search_type"] != "fts":
+        omitted = tuple(each for each in omitted if each.reason != "below_threshold")
+    return wire.canonical(attrs.evolve(found.receipt, omitted=omitted))
+
+
+@pytest.mark.parametrize("asked", SEARCHED, ids=["plain", "tokens", "purpose", "limit", "hybrid"])
+def test_receipts_of_searches_are_equal(contexts: list[powerctx.Context], asked: dict[str, Any]) -> None:
+    """Every question of the sample, twice in a session, so that the second call has something to cool."""
+    questions = [json.loads(line)["text"] for line in sample.questions().read_text("utf-8").splitlines()]
+    there = 0
+    for question in questions:
+        for turn in (1, 2):
+            session = {"session_id": "a", "dedup_turns": 2, "turn": turn}
+            request = powerctx.SearchRequest(
+                query=question, scope_id=sample.SCOPE, mode="context", include_receipt=True, **session, **asked
+            )
+            first, *others = [ctx.search(request) for ctx in contexts]
+            there += 1
+            for other in others:
+                assert _comparable(first, asked) == _comparable(other, asked), question
+
+    assert there == 2 * len(questions) > 10
+
+
 def test_explanations_are_equal(contexts: list[powerctx.Context]) -> None:
     """Every member of every pool has the same rank, fate and words; scores agree to single precision."""
     for query in ("Why did we replace Kafka with NATS JetStream?", "缓存为什么不用？", "zebra"):

@@ -57,18 +57,21 @@ def _runs(draw: st.DrawFn, most: int = 64) -> Run:
     families = draw(st.lists(st.sampled_from(_FAMILIES), min_size=1, unique=True))
     split = draw(st.booleans())
     listed = draw(st.integers(0, number)) if split else 0
+    surface = "prepare" if split else draw(st.sampled_from(["prepare", "search"]))
+    detail = draw(st.sampled_from(["uri", "abstract", "overview", "full"])) if surface == "search" else None
     selected = tuple(
         Selection(
             address=Address(scope(n % scopes), families[n % len(families)], artifact(n), (1 << 31) - 1),
             rendered_bytes=32_768,
             truncated=draw(st.booleans()),
             part="tools" if n >= number - listed else "inject",
-            detail="abstract" if n >= number - listed else "full",
+            detail=detail or ("abstract" if n >= number - listed else "full"),
         )
         for n in range(number)
     )
     outcome = draw(st.sampled_from(["completed", "expansion_failed"]))
     return Run(
+        surface=surface,
         query=draw(st.text(_CHARACTERS, max_size=30)),
         content="x" if number else None,
         outcome="delivered",

@@ -45,7 +45,7 @@ def test_the_terminal_says_why() -> None:
         "words of the query in the best candidate",
         "Delivered:",
         "powerctx://s/memory/m0@1",
-        "too weak: below the floor of every round (below_threshold)",
+        "too weak: below the floor of every round, or the threshold of the search (below_threshold)",
         "powerctx://s/memory/m3@1",
         "No candidate came from: experience, topic-memory.",
         "Value of each candidate:",
@@ -123,3 +123,46 @@ def test_a_receipt_in_the_response() -> None:
     assert json.loads(shown.stdout)["receipt"]["families"] == ["experience", "memory", "topic-memory"]
     wrong = run("prepare", "alpha", "--scope", "s", "--receipt", "--receipt-version", "7")
     assert (wrong.exit_code, "from 1 to 2" in wrong.stderr) == (2, True)
+
+
+def test_a_search_is_explained() -> None:
+    """Tiers, the threshold, what has no room and what is excluded; options of the other kind are refused by name."""
+    asked = ("explain", "alpha beta", "--scope", "s", "--mode", "context", "--max-tokens", "100", "--purpose", "coding",
+             "--exclude-uri", "powerctx://s/memory/m2")  # fmt: skip
+    shown = run(*asked)
+
+    assert shown.exit_code == 0, shown.output
+    for part in ("least match: 0.1", "purpose: coding", "tiers: ", "tokens", "Delivered:", "(excluded)", "render "):
+        assert part in shown.stdout, part
+    assert json.loads(run(*asked, "--json").stdout)["receipt"]["surface"] == "search"
+    assert run(*asked, "--html", "why.html").exit_code == 0
+    for wrong, part in (
+        (("--mode", "context", "--sections", "memory=2"), "--sections is an option of prepare"),
+        (("--purpose", "coding"), "--purpose is an option of search; add --mode context"),
+        (("--exclude-uri", "powerctx://s/memory/m2"), "--exclude-uri is an option of search"),
+        (("--mode", "list"), "mode is 'list'"),
+        (("--mode", "context", "--max-tokens", "1"), "max_tokens"),
+    ):
+        refused = run("explain", "alpha", "--scope", "s", *wrong)
+        assert refused.exit_code == 2, wrong
+        assert part in refused.stderr
+
+
+def test_an_empty_search_says_why() -> None:
+    """One line, and the explanation all the same."""
+    shown = run("explain", "zebra", "--scope", "s", "--mode", "context")
+
+    assert (shown.exit_code, "empty (no_match)" in shown.stderr) == (0, True)
+
+
+@pytest.mark.parametrize("command", [("search", "--mode", "context"), ("recall",)])
+def test_the_receipt_of_a_search(command: tuple[str, ...]) -> None:
+    """One line of JSON on standard error, a key of the response with --json, and never in the text."""
+    name, *options = command
+    shown = run(name, "alpha beta gamma", "--scope", "s", "--receipt", *options)
+    line = next(line for line in shown.stderr.splitlines() if line.startswith("{"))
+
+    assert json.loads(line)["surface"] == "search"
+    assert "receipt" not in shown.stdout
+    assert "receipt" in json.loads(run(name, "alpha beta", "--scope", "s", "--receipt", "--json", *options).stdout)
+    assert "receipt" not in json.loads(run(name, "alpha beta", "--scope", "s", "--json", *options).stdout)

@@ -33,7 +33,7 @@ from powerctx_core import (
     hookimpl,
     wire,
 )
-from powerctx_core.account import receipt_of
+from powerctx_core.account.telling import receipt_of
 from powerctx_core.families import StoredFamily
 from powerctx_core.recall.admission import FloorAdmission
 from powerctx_core.recall.policy import COMPATIBLE
