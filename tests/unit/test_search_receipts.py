@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import struct
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -84,6 +85,30 @@ class Claiming:
         return attrs.evolve(pool, candidates=claimed)
 
 
+class Hanging:
+    """A renderer that does not come back before it is let go."""
+
+    def __init__(self, let_go: threading.Event) -> None:
+        self._let_go = let_go
+
+    def open(self, selection: Any) -> str:
+        """Wait."""
+        del selection
+        self._let_go.wait(10.0)
+        return ""
+
+    def entry(self, candidate: Any, place: int, selection: Any, *, cut: bool) -> tuple[str, str]:
+        """Wait."""
+        del candidate, place, cut
+        return self.open(selection), "\n"
+
+    def escape(self, text: str) -> str:
+        """Leave a text as it is."""
+        return text
+
+    close = open
+
+
 class Wordy:
     """A renderer whose frame alone is over a small budget."""
 
@@ -117,6 +142,7 @@ class Parts:
     line: str = "1"
     embedder: Embedder = attrs.field(factory=Embedder)
     seen: list[Any] = attrs.field(factory=list)
+    let_go: threading.Event = attrs.field(factory=threading.Event)
 
     @hookimpl
     def powerctx_families(self) -> Iterator[FamilySpec]:
@@ -132,6 +158,7 @@ class Parts:
     def powerctx_renderers(self) -> Iterator[RendererSpec]:
         """Offer the renderer."""
         yield RendererSpec(name="wordy", factory=Wordy)
+        yield RendererSpec(name="hanging", factory=lambda settings: Hanging(self.let_go))
 
     @hookimpl
     def powerctx_sinks(self) -> Iterator[SinkSpec]:
@@ -355,6 +382,28 @@ def test_why_nothing_is_there(scope: str, query: str, more: dict[str, Any], reas
 
     assert (form["empty_reason"], form["selected"], form["content_digest"]) == (reason, [], None)
     assert form["outcome"] == ("budget" if reason == "frame" else reason)
+
+
+def test_a_text_that_is_late_is_told() -> None:
+    """There is a receipt, with a flag for each family that had a candidate, and an explanation says it of each."""
+    parts = Parts()
+    with opened(parts) as ctx:
+        ctx.put(notes(3))
+        asked = {"renderer": "hanging", "deadline_ms": 1500, "families": ["memory"]}
+        try:
+            form, explanation = (
+                receipt(ctx, **asked),
+                ctx.explain(
+                    SearchRequest(query="walrus", scope_id=S, mode="context", **asked)  # type: ignore[arg-type]  # as named
+                ),
+            )
+        finally:
+            parts.let_go.set()
+
+    assert (form["outcome"], form["empty_reason"], form["partial"]) == ("deadline", "deadline", True)
+    assert omitted(form) == {("memory", "late"): 1}
+    assert form["budgets"] == [{"unit": "tokens", "requested": 1600, "used": 0}]
+    assert set(fates(explanation).values()) == {"late"}
 
 
 # --- what it costs, and when there can be none ---
