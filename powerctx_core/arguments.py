@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R", PrepareRequest, FindRequest, SearchRequest)
 
 
-def request_of(cls: type[_R], request: str | _R, parameters: Mapping[str, Any]) -> _R:
+def request_of(cls: type[_R], request: str | _R | None, parameters: Mapping[str, Any]) -> _R:
     """Return the request object that the keyword form stands for."""
     if isinstance(request, cls):
         if parameters:

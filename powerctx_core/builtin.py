@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from powerctx_core.hash_embed import HashSettings
 from powerctx_core.hookspecs import hookimpl
 from powerctx_core.ports import Capability
-from powerctx_core.records import AdmissionSpec, EmbedderSpec, FamilySpec, RendererSpec, StoreSpec, TokenEstimatorSpec
+from powerctx_core.records import (
+    AdmissionSpec,
+    EmbedderSpec,
+    FamilySpec,
+    ProviderSpec,
+    RendererSpec,
+    StoreSpec,
+    TokenEstimatorSpec,
+)
+from powerctx_core.slot_sources import EventSettings, ListingSettings
 
 __all__: list[str] = []
 
@@ -84,6 +93,27 @@ def powerctx_admissions() -> Iterable[AdmissionSpec]:
     yield AdmissionSpec(
         name="floor", factory="powerctx_core.recall.admission:FloorAdmission", about="coverage, matched terms, cosine"
     )
+
+
+@hookimpl
+def powerctx_candidate_providers() -> Iterable[ProviderSpec]:
+    """What the slots of the bootstrap manifest are filled with."""
+    module = "powerctx_core.slot_sources"
+    yield ProviderSpec(name="latest-profile", factory=f"{module}:LatestProfile", about="who the scope is about")
+    yield ProviderSpec(
+        name="recent-events",
+        factory=f"{module}:RecentEvents",
+        settings=EventSettings,
+        about="events of the last days",
+    )
+    yield ProviderSpec(name="session-log", factory=f"{module}:SessionLog", about="what a session was about")
+    yield ProviderSpec(
+        name="recent-items",
+        factory=f"{module}:RecentItems",
+        settings=ListingSettings,
+        about="what was updated last, by name and a line",
+    )
+    yield ProviderSpec(name="guide", factory=f"{module}:Guide", about="how to use a pack")
 
 
 @hookimpl

@@ -337,14 +337,18 @@ class Context:
         self._observers.notify(found.diagnostics)
         return found
 
-    def search(self, request: str | SearchRequest, **parameters: Any) -> Found | ContextPack:
-        """Return a list (``mode="list"``) or a pack (``mode="context"``) for a query.
+    def search(self, request: str | SearchRequest | None = None, **parameters: Any) -> Found | ContextPack:
+        """Return a list (``mode="list"``) or a pack (``mode="context"``) for a query, or a pack without one.
+
+        ``mode="bootstrap"`` gives what an agent should know when it starts.
 
         A pack stays within *max_tokens*, cites every entry, and can be given to a model as it is.  Nothing is written,
-        but with *dedup_turns* and a session what was delivered in it.
+        but with *dedup_turns* and a session what was delivered in it; in mode ``bootstrap`` *dedup_turns* is 5 when
+        there is a session.
 
         Args:
-            request: the query, with the fields of :class:`SearchRequest` as parameters; or such a request.
+            request: the query, or nothing in mode ``bootstrap``, with the fields of :class:`SearchRequest` as
+                parameters; or such a request.
             parameters: those fields.
 
         Raises:
@@ -354,7 +358,7 @@ class Context:
         self._check_open()
         return self._searched(request_of(SearchRequest, request, parameters))
 
-    async def asearch(self, request: str | SearchRequest, **parameters: Any) -> Found | ContextPack:
+    async def asearch(self, request: str | SearchRequest | None = None, **parameters: Any) -> Found | ContextPack:
         """Return what :meth:`search` returns, without blocking the event loop; see :meth:`aprepare`.
 
         A call that has begun goes on to its end, unheard; it may still record what it delivers.

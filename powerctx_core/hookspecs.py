@@ -95,18 +95,19 @@ def powerctx_candidate_providers() -> Iterable[ProviderSpec]:
     """Offer sources of candidates beside retrieval by query.
 
     Example:
-        >>> from powerctx_core import Address, Candidate, ProviderSpec, hookimpl
+        >>> from powerctx_core import Address, Offered, ProviderSpec, RawCandidate, hookimpl
         >>> class Motto:
         ...     def candidates(self, request, call):
         ...         address = Address(request.scope_id, "motto", "motto", 1)
-        ...         return [Candidate(address=address, text="Keep it simple.", body_bytes=15, score=1.0)]
+        ...         return Offered(candidates=[RawCandidate.of(address, "Keep it simple.")])
         >>> @hookimpl
         ... def powerctx_candidate_providers():
         ...     yield ProviderSpec(name="motto", factory=lambda settings: Motto())
         >>> next(iter(powerctx_candidate_providers())).name
         'motto'
 
-    ``factory(settings)`` returns an object with ``candidates(request, call)``, best first.
+    ``factory(settings)`` returns an object with ``candidates(request, call)``, which gives what there is, best first.
+    A slot of the setting ``retrieval.bootstrap.slots`` takes it by name, and ``search(mode=<name>)`` is a pack of it.
     """
     return ()
 

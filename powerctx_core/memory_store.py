@@ -140,8 +140,12 @@ class MemorySnapshot:
         rows.sort(key=lambda row: _time(row.item, request.filters) or datetime.min.replace(tzinfo=UTC), reverse=True)
         return tuple(row.candidate() for row in rows[: max(0, request.limit)])
 
-    def partitions(self) -> Mapping[Partition, int]:
-        return {partition: len(shelf.current) for partition, shelf in self.state.shelves.items() if shelf.current}
+    def partitions(self, scope_id: str | None = None) -> Mapping[Partition, int]:
+        return {
+            partition: len(shelf.current)
+            for partition, shelf in self.state.shelves.items()
+            if shelf.current and scope_id in (None, partition.scope_id)
+        }
 
     def changes(self) -> int:
         return self.state.changes

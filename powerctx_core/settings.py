@@ -11,10 +11,18 @@ import attrs
 
 from powerctx_core.errors import InvalidRequest, redacted_url
 from powerctx_core.requests import DEADLINE_MS, ON_FAMILY_ERROR, SEARCH_TYPES
-from powerctx_core.types import HEAD_BYTES, Purpose, Section
+from powerctx_core.types import HEAD_BYTES, LIFECYCLES, Purpose, Section, Slot, manifest
 from powerctx_core.wire.strict import HIDDEN
 
-__all__ = ["AssemblySettings", "RecallSettings", "RetrievalSettings", "Settings", "TokenSettings", "TrimSettings"]
+__all__ = [
+    "AssemblySettings",
+    "BootstrapSettings",
+    "RecallSettings",
+    "RetrievalSettings",
+    "Settings",
+    "TokenSettings",
+    "TrimSettings",
+]
 
 ITEM_BYTES_MIN, ITEM_BYTES_MAX = 64, HEAD_BYTES
 ASSEMBLY_ENTRIES_MAX = 32
@@ -77,6 +85,23 @@ class RecallSettings:
 
 
 @attrs.frozen(kw_only=True)
+class BootstrapSettings:
+    """What an agent is told when it starts.
+
+    Attributes:
+        slots: name -> what differs from the built-in slot of that name, or a further slot.
+    """
+
+    slots: Mapping[str, Slot] = attrs.field(default=_EMPTY)
+
+    @slots.validator
+    def _check_slots(self, attribute: attrs.Attribute[Mapping[str, Slot]], value: Mapping[str, Slot]) -> None:
+        for lifecycle in LIFECYCLES:
+            if not manifest(value, lifecycle):
+                raise ValueError(f"leaves no slot for {lifecycle}; give one a share above 0", attribute)
+
+
+@attrs.frozen(kw_only=True)
 class RetrievalSettings:
     """How candidates are looked for.
 
@@ -88,6 +113,7 @@ class RetrievalSettings:
             family that is not named is embedded and searched by vector if its record says so, with the weight that the
             embedder recommends.
         purposes: name -> what a pack of that purpose takes, beside the built-in ``chat`` and ``coding``.
+        bootstrap: what ``search`` gives in mode ``bootstrap``.
     """
 
     default_search_type: str = attrs.field(default="auto", validator=attrs.validators.in_(SEARCH_TYPES))
@@ -95,6 +121,7 @@ class RetrievalSettings:
     write_embedding_timeout_s: float = attrs.field(default=60.0)
     vector_weights: Mapping[str, float] = attrs.field(default=_EMPTY)
     purposes: Mapping[str, Purpose] = attrs.field(default=_EMPTY)
+    bootstrap: BootstrapSettings = BootstrapSettings()
 
     def by_vector(self, family: str, *, declared: bool) -> bool:
         """Tell whether a family's items are embedded and searched by vector: as is set, or else as *declared*."""

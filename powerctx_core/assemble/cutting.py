@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from powerctx_core.assemble.budget import MIN_CUT_BYTES, utf8_bytes
 from powerctx_core.text.cut import cut_to_chars
 
-__all__ = ["longest_cut", "prefix_by_price"]
+__all__ = ["last_paragraph", "longest_cut", "prefix_by_price"]
+
+_PARAGRAPH = re.compile(r"\n[ \t\r]*\n")
+_PARAGRAPH_SHARE = 0.5
 
 
 def prefix_by_price(price: Callable[[int], float], length: int, room: float) -> int:
@@ -57,3 +61,10 @@ def longest_cut(body: str, limit: int, fits: Callable[[str], bool], *, sentences
         # Only an estimator that is not monotone gets here.
         limit = min(limit - 1, len(shorter) * 9 // 10)
     return None
+
+
+def last_paragraph(body: str, limit: int) -> int:
+    """Return where the last paragraph of the first *limit* characters ends; 0 when less than half would be left."""
+    ends = [match.start() for match in _PARAGRAPH.finditer(body, 0, limit + 2)]
+    last = max((len(body[:end].rstrip()) for end in ends if end <= limit), default=0)
+    return last if last >= limit * _PARAGRAPH_SHARE and utf8_bytes(body[:last]) >= MIN_CUT_BYTES else 0

@@ -12,7 +12,7 @@ from functools import cache, partial
 import attrs
 
 from powerctx_core.assemble.budget import utf8_bytes
-from powerctx_core.assemble.cutting import longest_cut, prefix_by_price
+from powerctx_core.assemble.cutting import last_paragraph, longest_cut, prefix_by_price
 from powerctx_core.assemble.tiers import CAPPED, DETAILS, DIRECTORY, WHOLE, WIDE, Ladder, Rung
 from powerctx_core.ports import Renderer, Selection
 from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, derived_abstract, derived_overview
@@ -92,6 +92,8 @@ class _Form:
         """Return the longest cut of *body* that costs at most *room*."""
         body = body.lstrip()
         limit = prefix_by_price(lambda taken: self.price(body[:taken]), len(body), room)
+        if self.forms.paragraphs and (end := last_paragraph(body, limit)) and self.price(body[:end]) <= room:
+            return self.rung(body[:end], WHOLE, cut=True)
         found = longest_cut(body, limit, lambda text: self.price(text) <= room)
         if found is not None and self.price(found) < _SPENT * room:
             # The last sentence ends too early: the budget is worth more than that.
@@ -106,12 +108,14 @@ class Forms:
     Attributes:
         cost: prices text in tokens.
         item_bytes: the cap for one item, UTF-8 bytes of its body.
+        paragraphs: a cut ends with a paragraph rather than as late as it can.
     """
 
     renderer: Renderer
     selection: Selection
     cost: Callable[[str], float]
     item_bytes: int
+    paragraphs: bool = False
 
     @property
     def frame(self) -> float:
@@ -119,7 +123,16 @@ class Forms:
         return self.cost(self.renderer.open(self.selection)) + self.cost(self.renderer.close(self.selection))
 
     def ladder(
-        self, hit: Hit, *, place: int, bucket: str, ceiling: str, pinned: bool, read: Read | None, reading: bool
+        self,
+        hit: Hit,
+        *,
+        place: int,
+        bucket: str,
+        ceiling: str,
+        pinned: bool = False,
+        brief: bool = True,
+        read: Read | None,
+        reading: bool,
     ) -> Ladder:
         """Return the forms of a candidate.
 
@@ -129,6 +142,7 @@ class Forms:
             bucket: that it counts for.
             ceiling: most that it may show.
             pinned: it shows that, or as much of it as there is, and nothing less.
+            brief: a body that is no longer than an abstract may be stands for itself, whatever the ceiling.
             read: what was read of it.
             reading: what was not read yet may still be.
         """
@@ -138,6 +152,7 @@ class Forms:
         if ceiling == "uri":
             return Ladder(bare=bare, rungs=(), bucket=bucket)
         known = _known(raw, read, reading=reading)
+        known = known if brief else attrs.evolve(known, brief=False)
         rungs = list(self._rungs(form, raw, known, DETAILS.index(ceiling)))
         # Each is dearer than the one before, or it is not worth its place.
         rising = [rungs[0]]

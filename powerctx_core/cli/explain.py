@@ -118,7 +118,7 @@ def _note(ctx: Context, explanation: Explanation) -> None:
 
 
 def _show(explanation: Explanation, most: int) -> None:
-    output.heading(" ".join(explanation.request.query.split()))
+    output.heading(" ".join((explanation.request.query or "").split()))
     output.emit(output.plain(_summary(explanation)))
     for each in explanation.rounds:
         _round(explanation, each)

@@ -55,6 +55,8 @@ def pack_options(function: F) -> F:
         click.option("--no-envelope", is_flag=True, help="Leave the envelope around the text to the caller."),
         click.option("--exclude-uri", "exclude_uris", metavar="URI", multiple=True,
                      help="Leave this out, and what lies below it; may be repeated."),
+        click.option("--bootstrap-exclude", is_flag=True, default=None,
+                     help="With --session: leave out what was delivered in mode bootstrap the last time."),
         click.option("--dedup-turns", metavar="N", type=int,
                      help="0..100, with --session: leave out what was delivered in this many turns before."),
         click.option("--detail", metavar="WHAT", help="auto (when absent), abstract, overview, full; or bucket=WHAT."),
@@ -77,11 +79,18 @@ _receipt = click.option(
 @click.command(
     epilog=examples(
         'powerctx search "How do we deploy?" --scope project:demo --mode context --max-tokens 800',
+        "powerctx search --scope project:demo --mode bootstrap --session s1 --lifecycle resume",
         'powerctx search "deploy" --scope project:demo --filter \'{"layer": ["L2", "L3"]}\'',
     )
 )
-@click.argument("query")
-@click.option("--mode", metavar="MODE", help="list (when absent), what find gives; or context, a pack.")
+@click.argument("query", required=False)
+@click.option("--lifecycle", metavar="WHY", help="startup (when absent), resume, compact or clear, in mode bootstrap.")
+@click.option(
+    "--mode",
+    metavar="MODE",
+    help="list (when absent), what find gives; context, a pack; bootstrap, without a query, a pack of what an "
+    "agent should know when it starts; or the name of a candidate provider, a pack of what it offers.",
+)
 @narrowing
 @_receipt
 @pack_options
@@ -90,7 +99,7 @@ _receipt = click.option(
 @recall_options
 @common
 @click.pass_obj
-def search(invocation: Invocation, /, *, query: str, scope: str, **options: Any) -> None:
+def search(invocation: Invocation, /, *, query: str | None, scope: str, **options: Any) -> None:
     """List what is related to QUERY, or with --mode context print a pack of it inside --max-tokens.
 
     `-` reads the query from standard input. A pack goes to standard output, one line about it to standard error. With
@@ -99,9 +108,11 @@ def search(invocation: Invocation, /, *, query: str, scope: str, **options: Any)
     """
     from powerctx_core.requests import ContextPack, SearchRequest
 
-    request = SearchRequest(query=query_text(query), scope_id=scope, **search_parameters(options))
+    asked = None if query is None else query_text(query)
+    request = SearchRequest(query=asked, scope_id=scope, **search_parameters(options))
     with invocation.open() as ctx:
-        ctx.embedding.warm()
+        if not request.offered:
+            ctx.embedding.warm()
         found = ctx.search(request)
         if isinstance(found, ContextPack):
             _show(invocation, found)

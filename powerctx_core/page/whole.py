@@ -35,7 +35,7 @@ def page(explanation: Explanation) -> str:
     Every stored text is escaped, and a content policy allows nothing but the page's own style.
     """
     style = _style()
-    query = " ".join(explanation.request.query.split())
+    query = " ".join((explanation.request.query or "").split())
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,7 +20,9 @@ from powerctx_core.types import (
     Partition,
     Pool,
     QueryTerms,
+    RawCandidate,
     Searched,
+    Session,
 )
 
 __all__ = [
@@ -28,7 +31,9 @@ __all__ = [
     "EmbedRequest",
     "Embedder",
     "Family",
+    "Offered",
     "Provider",
+    "ProviderRequest",
     "Renderer",
     "RetrievalRequest",
     "SearchingFamily",
@@ -205,12 +210,69 @@ class Renderer(Protocol):
         """Return the text after the last entry."""
 
 
+def _no_counts() -> Mapping[str, int]:
+    return {}
+
+
+def _no_session() -> Session | None:
+    return None
+
+
+@attrs.frozen(kw_only=True)
+class ProviderRequest:
+    """What a provider is asked for.
+
+    Attributes:
+        mode: of the search: ``bootstrap``, or the provider's own name.
+        lifecycle: why an agent asks: ``startup``, ``resume``, ``compact`` or ``clear``.
+        now: when the call began.
+        max_tokens: of the whole pack: more is of no use.
+        query: of a search in the provider's own mode, where it has one.
+        actor, peer_scope: as of ``SearchRequest``.
+        counts: family -> current items of the scope; read once a call, by who asks first.
+        session: the log of the session, where there is one; read once a call, by who asks first.
+    """
+
+    scope_id: str
+    mode: str
+    lifecycle: str
+    now: datetime
+    max_tokens: int
+    query: str | None = None
+    session_id: str | None = None
+    actor: str | None = None
+    peer_scope: str = "all"
+    counts: Callable[[], Mapping[str, int]] = _no_counts
+    session: Callable[[], Session | None] = _no_session
+
+
+@attrs.frozen(kw_only=True)
+class Offered:
+    """What a provider has.
+
+    Attributes:
+        candidates: best first.
+        detail: the most that is shown of each: ``abstract``, ``overview`` or ``full``.
+        whole: each is shown whole or not at all.
+        among: family -> items that the candidates are the best of; the pack says how many of them it does not show.
+    """
+
+    candidates: Sequence[RawCandidate] = ()
+    detail: str = attrs.field(default="full", validator=attrs.validators.in_(("abstract", "overview", "full")))
+    whole: bool = False
+    among: Mapping[str, int] = attrs.field(factory=dict)
+
+
 @runtime_checkable
 class Provider(Protocol):
-    """Offers candidates to the assembler."""
+    """Offers candidates to the assembler, for a slot of the bootstrap manifest or for a search in a mode of its own."""
 
-    def candidates(self, request: Any, call: Call) -> Sequence[Candidate]:
-        """Return candidates, best first."""
+    def candidates(self, request: ProviderRequest, call: Call) -> Offered:
+        """Return what there is, best first; nothing is an empty :class:`Offered`.
+
+        Called on any thread, for several calls at once; may block until ``call.deadline``, and reads through
+        ``call.catalogue``.  Candidates belong to ``request.scope_id``.
+        """
 
 
 @runtime_checkable

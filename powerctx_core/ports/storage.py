@@ -153,8 +153,8 @@ class Snapshot(Protocol):
     def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:
         """Return current items, most recent first."""
 
-    def partitions(self) -> Mapping[Partition, int]:
-        """Return every partition that holds current items, with their number."""
+    def partitions(self, scope_id: str | None = None) -> Mapping[Partition, int]:
+        """Return every partition (of a scope, where one is named) that holds current items, with their number."""
 
     def changes(self) -> int:
         """Return a counter that grows with every committed write, in any process."""

@@ -14,7 +14,8 @@
 ``uri`` is relative to ``base`` for the request's own scope and whole for another; without a revision it names the
 latest, which is what retrieval finds.  Stored text can neither close nor open an element: ``<``, ``>`` and ``&`` are
 escaped, and what cannot be seen is a character reference.  ``detail`` stands where the text is not the whole one: it is
-``cut``, or an ``abstract``, ``overview`` or nothing but the ``uri``.
+``cut``, or an ``abstract``, ``overview`` or nothing but the ``uri``.  What is no stored item is a ``note``, without a
+``uri``.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class FlatXml:
         """Return the tags around the text of one entry."""
         del ordinal
         address = candidate.address
+        if candidate.hit is not None and candidate.hit.candidate.kind == "note":
+            mark = ' detail="cut"' if cut else ""
+            return f'<note name="{xml_attribute(address.artifact_id)}"{mark}>\n', "\n</note>\n"
         # Only the envelope says what relative URIs begin with.
         uri = address.ref(selection.scope_id if selection.envelope else None)
         category = candidate.hit.candidate.category if candidate.hit is not None else None

@@ -20,7 +20,7 @@ class PackEntry:
 
     Attributes:
         ref: what the text shows as its URI.
-        bucket: that it counts for.
+        bucket: that it counts for; of a pack without a query, its slot.
         category: of the item, where it has one.
         score: fused, 0..1, as found: what orders, before penalties.
         match: strength of the evidence, 0..1.
@@ -76,6 +76,9 @@ class SearchStats:
         partial, late, failed: as of :class:`Diagnostics`.
         timings_ms: stage -> milliseconds.
         errors: what went wrong without hindering the answer.
+        lifecycle: of a pack without a query.
+        slots: of a pack without a query, slot -> its source, the tokens it had (``room``) and used, its ``entries``,
+            ``left_out`` where it says how many, and the ``content_hash`` of a text that is always the same.
     """
 
     outcome: str
@@ -104,6 +107,8 @@ class SearchStats:
     failed: tuple[tuple[str, str], ...] = ()
     timings_ms: Mapping[str, float] = attrs.field(factory=dict)
     errors: tuple[str, ...] = ()
+    lifecycle: str | None = None
+    slots: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

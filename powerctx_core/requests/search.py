@@ -25,11 +25,21 @@ from powerctx_core.requests.checks import (
 )
 from powerctx_core.requests.conditions import Place, place_of
 from powerctx_core.requests.find import FindRequest
-from powerctx_core.types import DETAIL_CHOICES, QUOTA_MAX, SHORT_TEXT_BYTES, SHOWN, TRIMS, SessionKey, check_identifier
+from powerctx_core.types import (
+    DETAIL_CHOICES,
+    LIFECYCLES,
+    QUOTA_MAX,
+    SHORT_TEXT_BYTES,
+    SHOWN,
+    TRIMS,
+    SessionKey,
+    check_identifier,
+)
 
 __all__ = ["SEARCH_MODES", "SearchRequest", "recall_parameters"]
 
-SEARCH_MODES = ("list", "context")
+SEARCH_MODES = ("list", "context", "bootstrap")
+"""Modes that are built in; each candidate provider has one of its own name."""
 DEFAULT_MAX_TOKENS = 1600
 DEFAULT_THRESHOLD = 0.1
 DEFAULT_RENDERER = "flat-xml"
@@ -43,11 +53,14 @@ PEER_SCOPES = ("all", "actor")
 _ASSEMBLY = (
     *("max_tokens", "quotas", "purpose", "detail", "dedup_turns", "exclude_uris", "turn", "renderer", "envelope"),
     *("show", "trim", "gate", "actor", "peer_scope", "other_peer_penalty", "rewrite", "rewrite_max_bullets"),
-    *("include_receipt", "receipt_version"),
+    *("include_receipt", "receipt_version", "bootstrap_exclude"),
 )
-"""Parameters of a pack, which a list refuses."""
 _LISTING = ("target_uri", "level")
-"""Parameters of a list, which a pack refuses."""
+_OFFERED = (
+    *("scope_id", "mode", "lifecycle", "session_id", "turn", "dedup_turns", "max_tokens", "exclude_uris", "actor"),
+    *("peer_scope", "renderer", "envelope", "deadline_ms", "on_family_error"),
+)
+"""Parameters of a pack of what providers offer."""
 
 
 @attrs.define(frozen=True, kw_only=True, slots=False)
@@ -59,7 +72,9 @@ class SearchRequest:
     Args:
         query, scope_id, references, families, categories, tags, since, until, time_field, filter, search_type, policy,
             deadline_ms, on_family_error: as of :class:`FindRequest`.
-        mode: ``list``, what ``find`` gives; ``context``, a pack of entries, text and figures inside *max_tokens*.
+        mode: ``list``, what ``find`` gives; ``context``, a pack of entries, text and figures inside *max_tokens*;
+            ``bootstrap``, a pack of what an agent should know when it starts, without a query; or the name of a
+            candidate provider, for a pack of what it offers.
         limit: 1..1000 entries; 10 in a list, in a pack none but the ceilings of candidates.
         score_threshold: least ``match`` of an entry, 0..1; none in a list, 0.1 in a pack.
         target_uri, level: as of :class:`FindRequest`, lists alone.
@@ -84,6 +99,8 @@ class SearchRequest:
         peer_scope: ``all``, or ``actor`` for items of the actor and of nobody.
         other_peer_penalty: 0..1, subtracted from the order of items of others, or bucket -> penalty; 0.1 for events
             and entities, 0.02 else.
+        lifecycle: why an agent asks what it should know: ``startup``, ``resume``, ``compact`` or ``clear``; startup.
+        bootstrap_exclude: with a session, what was delivered in mode ``bootstrap`` the last time is left out.
         rewrite: ``false``, ``auto`` or ``true``; the last needs a generator.
         rewrite_max_bullets: 1..20.
         include_receipt: say in the answer's ``receipt`` what it was made of and why; false is as if it were not given.
@@ -94,7 +111,7 @@ class SearchRequest:
         CapabilityError: an image or a rewrite is asked for, which no installed part can do.
     """
 
-    query: str
+    query: str | None = None
     scope_id: str
     mode: str = "list"
     references: tuple[str, ...] = ()
@@ -129,6 +146,8 @@ class SearchRequest:
     actor: str | None = None
     peer_scope: str | None = None
     other_peer_penalty: float | Mapping[str, float] | None = None
+    lifecycle: str | None = None
+    bootstrap_exclude: bool | None = None
     rewrite: bool | str | None = None
     rewrite_max_bullets: int | None = None
     deadline_ms: int | None = None
@@ -137,15 +156,10 @@ class SearchRequest:
     receipt_version: int | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.mode not in SEARCH_MODES:
-            raise InvalidRequest(f"mode is {shown(self.mode)}; it must be {' or '.join(SEARCH_MODES)}.", field="mode")
+        check_named("mode", self.mode)
         check_flag("include_receipt", self.include_receipt)
         object.__setattr__(self, "include_receipt", self.include_receipt or None)
-        refused = _ASSEMBLY if self.mode == "list" else _LISTING
-        for name in refused:
-            if getattr(self, name) is not None:
-                other = "context" if self.mode == "list" else "list"
-                raise InvalidRequest(f"{name} has no meaning in mode {self.mode}; it is for mode {other}.", field=name)
+        self._check_mode()
         # Every field that both have is checked there, in the same words.
         for name in ("references", "families", "categories", "tags", "filter"):
             object.__setattr__(self, name, getattr(self.retrieval, name))
@@ -162,11 +176,40 @@ class SearchRequest:
             )
         self._check_models()
 
+    def _check_mode(self) -> None:
+        """Refuse what has no meaning in the mode."""
+        if self.offered:
+            allowed = _OFFERED if self.mode == "bootstrap" else (*_OFFERED, "query")
+            for field in attrs.fields(SearchRequest):
+                # The one default that is made is an empty mapping.
+                default = {} if field.name == "filter" else field.default
+                if field.name not in allowed and getattr(self, field.name) != default:
+                    raise InvalidRequest(
+                        f"{field.name} has no meaning in mode {self.mode}; leave it out.", field=field.name
+                    )
+            return
+        if self.query is None:
+            raise InvalidRequest(f"query is missing: mode {self.mode} needs one.", field="query")
+        if self.lifecycle is not None:
+            raise InvalidRequest(
+                f"lifecycle has no meaning in mode {self.mode}; it is for mode bootstrap.", field="lifecycle"
+            )
+        for name in _ASSEMBLY if self.mode == "list" else _LISTING:
+            if getattr(self, name) is not None:
+                other = "context" if self.mode == "list" else "list"
+                raise InvalidRequest(f"{name} has no meaning in mode {self.mode}; it is for mode {other}.", field=name)
+
+    @property
+    def offered(self) -> bool:
+        """Whether providers are asked, instead of a search."""
+        return self.mode not in ("list", "context")
+
     @property
     def retrieval(self) -> FindRequest:
         """What is to be found, as ``find`` is asked for it."""
         return FindRequest(
-            query=self.query,
+            # What has no query is checked in the same words.
+            query=self.mode if self.query is None else self.query,
             scope_id=self.scope_id,
             references=self.references,
             families=self.families,
@@ -203,7 +246,10 @@ class SearchRequest:
             self._map("detail", lambda field, value: check_choice(field, value, DETAIL_CHOICES))
         elif self.detail is not None:
             check_choice("detail", self.detail, DETAIL_CHOICES)
+        if self.lifecycle is not None:
+            check_choice("lifecycle", self.lifecycle, LIFECYCLES)
         check_flag("envelope", self.envelope)
+        check_flag("bootstrap_exclude", self.bootstrap_exclude)
         for name, allowed in (("trim", TRIMS), ("gate", ("off",))):
             if getattr(self, name) is not None:
                 check_choice(name, getattr(self, name), allowed)

@@ -62,7 +62,7 @@ def answered(course: Course) -> ContextPack:
             lowered=pack.lowered,
             max_tokens=course.wants.max_tokens,
             used_tokens=ceil(pack.cost),
-            planned_queries=(course.wants.request.query,),
+            planned_queries=(course.wants.request.retrieval.query,),
             dedup=_dedup(course),
             ignored=course.wants.ignored,
             partial=told.partial,

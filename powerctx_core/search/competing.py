@@ -42,6 +42,7 @@ def competing(
     wants: Wants,
     cooled: Collection[str],
     order: Callable[[Sequence[Hit]], Sequence[Hit]],
+    opening: Collection[str] = (),
 ) -> Competing:
     """Return what competes.
 
@@ -50,6 +51,7 @@ def competing(
         wants: of the request.
         cooled: URIs that were delivered in earlier turns.
         order: puts hits into the order in which they compete.
+        opening: URIs that are left out, since an agent has them since it started.
     """
     conditions = wants.request.retrieval.conditions
     actor_alone = wants.request.peer_scope == "actor"
@@ -59,7 +61,9 @@ def competing(
         raw = hit.candidate
         if conditions and not conditions.hold(raw):
             left.append((hit, "filtered"))
-        elif wants.excludes(hit.address) or (actor_alone and wants.origin(raw) == "other"):
+        elif (
+            hit.address.uri in opening or wants.excludes(hit.address) or (actor_alone and wants.origin(raw) == "other")
+        ):
             left.append((hit, "excluded"))
         elif hit.match < wants.threshold:
             left.append((hit, "below_threshold"))

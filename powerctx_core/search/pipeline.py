@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
@@ -16,7 +15,7 @@ from powerctx_core.assemble.forms import Forms, Read
 from powerctx_core.assemble.value import by_value
 from powerctx_core.assembly import candidate_of
 from powerctx_core.engine import Engine
-from powerctx_core.errors import InvalidRequest, PowerctxError, StoreError
+from powerctx_core.errors import InvalidRequest, StoreError
 from powerctx_core.explaining import explained
 from powerctx_core.explanation import Explanation
 from powerctx_core.ports import Selection
@@ -32,18 +31,17 @@ from powerctx_core.requests.search import DEFAULT_RENDERER
 from powerctx_core.search.account import SearchAccount
 from powerctx_core.search.answering import NOTHING, Course, answered
 from powerctx_core.search.bodies import read_bodies
+from powerctx_core.search.bootstrap import Bootstrap
 from powerctx_core.search.competing import Competing, competing
+from powerctx_core.search.session import SessionCall
 from powerctx_core.search.tiering import Pack, Tiering
-from powerctx_core.search.turns import Turn, turn_of
 from powerctx_core.search.wants import Wants, wants_of
-from powerctx_core.sessions import session_store
-from powerctx_core.types import Address, Deadline, Hit, SessionKey
+from powerctx_core.types import Address, Deadline, Hit
 
 __all__ = ["Search"]
 
 _REACH = 64
 """Items that a pack may hold, for the size of pools."""
-_LANE = "store:sessions"
 _CHARACTERS_A_TOKEN = 16
 """More than any text has: no more of a body can be of use to a budget."""
 
@@ -74,6 +72,8 @@ class Search:
         """
         if request.mode == "list":
             return self.engine.find(request.retrieval, deadline)
+        if request.offered:
+            return Bootstrap(self.engine, request, Limits.of(deadline or self.deadline(request)))()
         account = self._account(request, deadline, receipt=bool(request.include_receipt))
         return _with_receipt(account)
 
@@ -88,9 +88,9 @@ class Search:
             InvalidRequest: it asks for a list; or as a call.
             CapabilityError, PluginError, PlanInvariantError, StoreError: as a call.
         """
-        if request.mode == "list":
+        if request.mode != "context":
             raise InvalidRequest(
-                "mode is 'list', which is not explained; explain takes prepare, and search in mode context.",
+                f"mode is {request.mode!r}, which is not explained; explain takes prepare, and search in mode context.",
                 field="mode",
             )
         account = self._account(request, deadline, receipt=True, recording=False)
@@ -140,18 +140,23 @@ class _Assembling:
         )
         engine.check_renderer(self.renderer, request.show or ())
         policy = engine.policy(request.policy)
-        asked = self._ask_session(wants)
+        session = SessionCall(engine=engine, request=request, limits=self.limits, late=self.late, errors=self.errors)
+        remembers = request.session_id is not None and bool(wants.dedup_turns or request.bootstrap_exclude)
+        asked = session.ask(wants.dedup_turns) if remembers else None
         with self._timed("retrieve"):
             recall = self._recall(specs, policy)
-        turn = self._told(asked)
+        turn = None if asked is None else asked()
         cooled = frozenset() if turn is None else turn.cooled
-        found = competing(recall.hits, wants, cooled, partial(self._trimmed, specs))
+        opening = turn.opening if turn is not None and request.bootstrap_exclude else frozenset()
+        found = competing(recall.hits, wants, cooled, partial(self._trimmed, specs), opening)
         pack = engine.packing.bounded(
             partial(self._made, wants, found), self.renderer, self.limits.call, counts_tokens=True
         )
         if pack is None:
             self.late.append(f"renderer:{self.renderer}")
-        recorded = 0 if turn is None or pack is None or not self.recording else self._record(turn, pack)
+        recorded = 0
+        if turn is not None and pack is not None and wants.dedup_turns and self.recording:
+            recorded = session.record(turn, [(hit.address.uri, rung.detail) for hit, rung in pack.entries])
         course = Course(
             wants=wants,
             recall=recall,
@@ -199,39 +204,6 @@ class _Assembling:
         )
         return [candidate.hit for candidate in candidates if candidate.hit is not None]
 
-    # The session is asked beside the retrieval, and never holds it up.
-
-    def _ask_session(self, wants: Wants) -> Callable[[], Turn] | Future[Turn] | None:
-        if not wants.dedup_turns or self.request.session_id is None:
-            return None
-        store = session_store(self.engine.store)
-        key = SessionKey(self.request.scope_id, self.request.session_id)
-        ask = partial(turn_of, store, key, wants.dedup_turns, self.request.turn, self.limits.native)
-        return ask if self.limits.call.at is None else self.engine.lanes.ask(_LANE, ask)
-
-    def _told(self, asked: Callable[[], Turn] | Future[Turn] | None) -> Turn | None:
-        """Return what is known of the session; a session that is late repeats itself rather than hold up the call."""
-        if asked is None:
-            if self.limits.call.at is not None and self.request.session_id and self.request.dedup_turns:
-                self.late.append("session")
-            return None
-        with self.engine.blame():
-            if not isinstance(asked, Future):
-                return asked()
-            try:
-                wait([asked], self.limits.retrieval.remaining())
-            finally:
-                if not asked.done():
-                    self.engine.lanes.leave(_LANE, asked)
-            if asked.done() and not asked.cancelled():
-                try:
-                    return asked.result()
-                except StoreError:
-                    if not self.limits.native.passed:
-                        raise
-        self.late.append("session")
-        return None
-
     def _made(self, wants: Wants, found: Competing) -> Pack:
         packing = self.engine.packing
         with packing.blamed(self.renderer), self._timed("plan", "plan"):
@@ -274,25 +246,6 @@ class _Assembling:
         if not whole:
             self.late.append("bodies")
         return read
-
-    def _record(self, turn: Turn, pack: Pack) -> int:
-        """Record what is delivered; an answer that is decided is not lost when that fails."""
-        delivered = [(hit.address.uri, rung.detail) for hit, rung in pack.entries]
-        job = partial(turn.record, session_store(self.engine.store), delivered)
-        try:
-            with self.engine.blame():
-                if self.limits.call.at is None:
-                    return job()
-                # Under a deadline it is still done, and nobody waits for it longer.
-                future = self.engine.lanes.queue(_LANE, job)
-                wait([future], self.limits.call.remaining())
-                if future.done():
-                    return future.result()
-        except PowerctxError as error:
-            self.errors.append(f"dedup_turns: {error}")
-            return 0
-        self.late.append("session")
-        return 0
 
     @contextmanager
     def _timed(self, name: str, stage: Stage | None = None) -> Iterator[None]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 
 from powerctx_core.ports import Recording, SessionStore
-from powerctx_core.types import Deadline, Delivered, SessionKey
+from powerctx_core.types import BOOTSTRAP, Deadline, Delivered, SessionKey
 
 __all__ = ["Turn", "turn_of"]
 
@@ -25,12 +25,14 @@ class Turn:
     Attributes:
         number: on the session's clock.
         cooled: URIs that were delivered in the turns before that count.
+        opening: URIs that were delivered when the agent last started.
         dedup_turns: how many these are.
     """
 
     key: SessionKey
     number: int
     cooled: frozenset[str]
+    opening: frozenset[str]
     dedup_turns: int
 
     def record(self, store: SessionStore, delivered: Iterable[tuple[str, str]]) -> int:
@@ -58,7 +60,10 @@ def turn_of(store: SessionStore, key: SessionKey, dedup_turns: int, turn: int | 
     if number is None:
         number = _by_time(known, datetime.now(UTC))
     cooled = frozenset(uri for uri, entry in known.items() if number - dedup_turns <= entry.turn < number)
-    return Turn(key=key, number=number, cooled=cooled, dedup_turns=dedup_turns)
+    started = [entry for entry in known.values() if entry.detail == BOOTSTRAP]
+    last = max((entry.at for entry in started), default=None)
+    opening = frozenset(entry.uri for entry in started if entry.at == last)
+    return Turn(key=key, number=number, cooled=cooled, opening=opening, dedup_turns=dedup_turns)
 
 
 def _by_time(known: Mapping[str, Delivered], now: datetime) -> int:

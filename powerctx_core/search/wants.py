@@ -122,6 +122,8 @@ def wants_of(
         ignored.append("limit: quotas say how many entries there are")
     if request.dedup_turns and request.session_id is None:
         ignored.append("dedup_turns: there is no session_id")
+    if request.bootstrap_exclude and request.session_id is None:
+        ignored.append("bootstrap_exclude: there is no session_id")
     return Wants(
         request=request,
         specs={spec.name: spec for spec in specs},

@@ -63,6 +63,7 @@ from powerctx_core.types.retrieval import (
 )
 from powerctx_core.types.section import DEFAULT_SECTIONS, SECTION_LIMIT, Section, sections_of
 from powerctx_core.types.session import (
+    BOOTSTRAP,
     LEDGER_ENTRIES,
     ROLES,
     SESSION_ID_BYTES,
@@ -73,12 +74,14 @@ from powerctx_core.types.session import (
     SessionKey,
     settled,
 )
+from powerctx_core.types.slots import LIFECYCLES, SLOTS, Slot, manifest
 from powerctx_core.types.tools import DELIVERIES, NOTHING_TO_READ, TOOL_NAME, Readable, ToolList
 from powerctx_core.types.trimming import TRIMS, ItemValue, Trimming
 
 __all__ = [
     "ABSTRACT_BYTES",
     "ARTIFACT_ID_BYTES",
+    "BOOTSTRAP",
     "BUCKETS",
     "CATEGORIES",
     "DEFAULT_SECTIONS",
@@ -88,6 +91,7 @@ __all__ = [
     "KINDS",
     "LAYERS",
     "LEDGER_ENTRIES",
+    "LIFECYCLES",
     "MEMORIES",
     "META_DEPTH",
     "NOTHING_TO_READ",
@@ -101,6 +105,7 @@ __all__ = [
     "SESSION_MESSAGES",
     "SHORT_TEXT_BYTES",
     "SHOWN",
+    "SLOTS",
     "TAG_BYTES",
     "TAG_COUNT",
     "TEXT_BYTES",
@@ -137,12 +142,14 @@ __all__ = [
     "Session",
     "SessionKey",
     "Signals",
+    "Slot",
     "ToolList",
     "Trimming",
     "check_family",
     "check_identifier",
     "check_text_bytes",
     "derived_artifact_id",
+    "manifest",
     "parse_uri",
     "scope_base",
     "sections_of",

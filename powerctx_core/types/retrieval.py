@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -40,6 +40,7 @@ SHOWN = ("confidence", "recall_rank", "score")
 """What a request can have shown of an entry beside its identity and text."""
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
+_UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @attrs.frozen
@@ -176,6 +177,16 @@ class RawCandidate:
     origin: str | None = None
     metadata: Mapping[str, Any] = _EMPTY
     evidence: Mapping[str, Any] = _EMPTY
+
+    @classmethod
+    def of(cls, address: Address, text: str, **fields: Any) -> Self:
+        """Return what a provider offers that no store keeps, with all of its text; *fields* are further attributes.
+
+        Of ``kind="note"`` it is nothing that could be read or cited, and is shown as its text alone.
+        """
+        times = {"created_at": _UNKNOWN_TIME, "updated_at": _UNKNOWN_TIME}
+        size = len(text.encode(errors="surrogatepass"))
+        return cls(**{**times, "address": address, "length": 0, "head": text, "body_bytes": size, **fields})
 
 
 @attrs.frozen(kw_only=True)

@@ -10,6 +10,7 @@ import attrs
 from powerctx_core.types.address import SCOPE_ID_BYTES, check_identifier
 
 __all__ = [
+    "BOOTSTRAP",
     "LEDGER_ENTRIES",
     "ROLES",
     "SESSION_ID_BYTES",
@@ -26,6 +27,8 @@ SESSION_MESSAGES = 20
 """How many of the last messages, and of the last abstracts, a session is shown with."""
 LEDGER_ENTRIES = 500
 """How many deliveries of a session are remembered, the latest ones."""
+BOOTSTRAP = "bootstrap"
+"""The detail of what an agent was given as it started."""
 ROLES = ("user", "assistant", "system", "tool")
 
 
@@ -97,7 +100,8 @@ class Delivered:
     Attributes:
         uri: exact, with its revision.
         turn: on the session's clock.
-        detail: at which it was given, never ``uri``: a bare URI does not count as given.
+        detail: at which it was given, never ``uri``: a bare URI does not count as given; ``bootstrap`` when an agent
+            was given it as it started, which is remembered whatever the turn.
         at: when.
     """
 
@@ -112,7 +116,8 @@ def settled(
 ) -> dict[str, Delivered]:
     """Return a session's ledger with what was given just now; every store keeps it like this.  Pure.
 
-    An entry stands at its latest turn; of those since *oldest* the *most* latest stay.
+    An entry stands at its latest turn; of those since *oldest*, and of what an agent started with, the *most* latest
+    stay.
 
     Args:
         known: by URI.
@@ -126,7 +131,7 @@ def settled(
         if before is None or before.turn <= entry.turn:
             ledger[entry.uri] = entry
     kept = sorted(
-        (entry for entry in ledger.values() if entry.turn >= oldest),
+        (entry for entry in ledger.values() if entry.turn >= oldest or entry.detail == BOOTSTRAP),
         key=lambda entry: (entry.turn, entry.at, entry.uri),
         reverse=True,
     )

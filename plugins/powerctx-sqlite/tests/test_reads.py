@@ -443,3 +443,19 @@ def test_store_in_memory(ask):
     assert set() == ask.found(other, "alpha")
     store.close()
     other.close()
+
+
+def test_statements_of_a_start(tmp_path):
+    """What an agent should know when it starts takes at most six statements, and none of them writes."""
+    families = ("memory", "resource", "skill", "profile", "experience")
+    with powerctx.open(f"sqlite:///{tmp_path / 'x.db'}") as ctx:
+        ctx.put([Item(scope_id=f"s{n}", family=family, text=f"a {family}") for family in families for n in range(3)])
+        ctx.put([Item(scope_id="s0", category="events", text=f"event {n}") for n in range(30)])
+        ctx.search(scope_id="s0", mode="bootstrap")
+        seen = _statements(ctx.store)
+        found = ctx.search(scope_id="s0", mode="bootstrap")
+        seen = list(seen)  # closing makes others
+
+    assert {"memory", "resource", "skill", "profile"} <= {entry.address.family for entry in found.entries}
+    assert 0 < len(seen) <= 6, seen
+    assert all(statement.startswith("SELECT") for statement in seen)

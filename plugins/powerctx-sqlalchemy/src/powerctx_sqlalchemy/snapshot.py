@@ -222,11 +222,20 @@ class RelationalSnapshot:
             found = self._connection.execute(statement, values).all()
             return tuple(candidate(request.partition, details, length) for *details, length in found)
 
-    def partitions(self) -> Mapping[Partition, int]:
-        """Return every partition that holds current items, with their number."""
+    def partitions(self, scope_id: str | None = None) -> Mapping[Partition, int]:
+        """Return every partition (of a scope, where one is named) that holds current items, with their number.
+
+        Those of a scope need not be asked for again by what reads them.
+        """
         with self._database.understood("read partitions"):
-            found = self._connection.execute(self._statements.list_partitions).all()
-            return {Partition(scope_id, family): items for scope_id, family, items in found}
+            if scope_id is None:
+                every = self._connection.execute(self._statements.list_partitions).all()
+                return {Partition(scope, family): items for scope, family, items in every}
+            found = self._connection.execute(self._statements.scope_partitions, {"scope": scope_id}).all()
+        for family, number, items, total_length, changes in found:
+            self._rows[Partition(scope_id, family)] = PartitionRow(number, items, total_length, changes)
+            self._names[number] = Partition(scope_id, family)
+        return {Partition(scope_id, family): items for family, _, items, _, _ in found}
 
     def changes(self) -> int:
         """Return a counter that grows with every committed write, in any process."""
@@ -282,7 +291,7 @@ class EmptySnapshot:
         """Return nothing."""
         return ()
 
-    def partitions(self) -> Mapping[Partition, int]:
+    def partitions(self, scope_id: str | None = None) -> Mapping[Partition, int]:  # noqa: ARG002 - as above
         """Return nothing."""
         return {}
 

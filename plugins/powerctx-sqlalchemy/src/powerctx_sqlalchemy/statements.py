@@ -68,6 +68,9 @@ class Statements:
         self.list_partitions = sa.select(partition.c.scope_id, partition.c.family, partition.c.item_count).where(
             partition.c.item_count > sa.text("0")
         )
+        self.scope_partitions = sa.select(
+            partition.c.family, partition.c.id, partition.c.item_count, partition.c.total_length, partition.c.changes
+        ).where(partition.c.scope_id == sa.bindparam("scope"), partition.c.item_count > sa.text("0"))
         self.totals = sa.select(
             sa.func.coalesce(sa.func.sum(partition.c.item_count), sa.text("0")), sa.func.count()
         ).select_from(partition)

@@ -1,0 +1,90 @@
+"""The session of one call: asked beside what else is looked for, and told of what was delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
+from functools import partial
+
+import attrs
+
+from powerctx_core.engine import Engine
+from powerctx_core.errors import PowerctxError, StoreError
+from powerctx_core.recall.fetch import Limits
+from powerctx_core.requests import SearchRequest
+from powerctx_core.search.turns import Turn, turn_of
+from powerctx_core.sessions import session_store
+from powerctx_core.types import SessionKey
+
+__all__ = ["SessionCall"]
+
+_LANE = "store:sessions"
+
+
+@attrs.frozen(kw_only=True)
+class SessionCall:
+    """A session during one call.  It never holds the call up.
+
+    Attributes:
+        late: takes ``session`` when it was not ready in time.
+        errors: takes what went wrong without hindering the answer.
+    """
+
+    engine: Engine
+    request: SearchRequest
+    limits: Limits
+    late: list[str]
+    errors: list[str]
+
+    def ask(self, dedup_turns: int) -> Callable[[], Turn | None]:
+        """Begin to ask for the turn, and return what waits for it: ``None`` when it is late.
+
+        Raises:
+            CapabilityError: the store keeps no sessions.
+        """
+        store = session_store(self.engine.store)
+        key = SessionKey(self.request.scope_id, self.request.session_id or "")
+        ask = partial(turn_of, store, key, dedup_turns, self.request.turn, self.limits.native)
+        if self.limits.call.at is None:
+            return partial(self._blamed, ask)
+        asked = self.engine.lanes.ask(_LANE, ask)
+        return partial(self._blamed, partial(self._awaited, asked))
+
+    def _blamed(self, ask: Callable[[], Turn | None]) -> Turn | None:
+        with self.engine.blame():
+            return ask()
+
+    def _awaited(self, asked: Future[Turn] | None) -> Turn | None:
+        if asked is not None:
+            try:
+                wait([asked], self.limits.retrieval.remaining())
+            finally:
+                if not asked.done():
+                    self.engine.lanes.leave(_LANE, asked)
+            if asked.done() and not asked.cancelled():
+                try:
+                    return asked.result()
+                except StoreError:
+                    if not self.limits.native.passed:
+                        raise
+        # A session that is late repeats itself rather than hold up the call.
+        self.late.append("session")
+        return None
+
+    def record(self, turn: Turn, delivered: Iterable[tuple[str, str]]) -> int:
+        """Record what is delivered, (URI, detail) of each; an answer that is decided is not lost when that fails."""
+        job = partial(turn.record, session_store(self.engine.store), delivered)
+        try:
+            with self.engine.blame():
+                if self.limits.call.at is None:
+                    return job()
+                # Under a deadline it is still done, and nobody waits for it longer.
+                future = self.engine.lanes.queue(_LANE, job)
+                wait([future], self.limits.call.remaining())
+                if future.done():
+                    return future.result()
+        except PowerctxError as error:
+            self.errors.append(f"dedup_turns: {error}")
+            return 0
+        self.late.append("session")
+        return 0
