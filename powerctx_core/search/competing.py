@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import attrs
 
+from powerctx_core.assemble.budget import utf8_bytes
 from powerctx_core.search.wants import Wants
-from powerctx_core.types import HEAD_BYTES, Hit, RawCandidate
+from powerctx_core.types import Hit
 
 __all__ = ["Competing", "competing"]
 
@@ -94,16 +95,20 @@ def _ordered(hits: Sequence[Hit], wants: Wants) -> list[Hit]:
 
 
 def _different(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
-    """Return the first of each text, and the others: a second one that says the same has nothing to add."""
-    seen: set[tuple[str, int]] = set()
+    """Return the first of each text, and the others: a second one that says the same has nothing to add.
+
+    Texts are the same when each byte is.  One that is longer than its head is not known to be another's.
+    """
+    seen: set[str] = set()
     different: list[Hit] = []
     repeated: list[Hit] = []
     for hit in hits:
-        text = _text(hit.candidate)
-        (repeated if text in seen else different).append(hit)
-        seen.add(text)
+        raw = hit.candidate
+        whole = bool(raw.head) and raw.body_bytes == utf8_bytes(raw.head)
+        if whole and raw.head in seen:
+            repeated.append(hit)
+            continue
+        if whole:
+            seen.add(raw.head)
+        different.append(hit)
     return different, repeated
-
-
-def _text(candidate: RawCandidate) -> tuple[str, int]:
-    return " ".join(candidate.head.split()), candidate.body_bytes if candidate.body_bytes > HEAD_BYTES else 0

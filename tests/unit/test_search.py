@@ -275,6 +275,27 @@ def test_equal_texts_yield_one_entry_and_others(ctx: powerctx.Context) -> None:
     assert found.stats.deduped == 4
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("def walrus():\n    a\nb", "def walrus():\n    a\n    b"),
+        ("walrus  tide", "walrus tide"),
+        ("walrus tide", "walrus tide\n"),
+        ("walrus caf\u00e9", "walrus cafe\u0301"),
+        ("walrus " + "x " * 2100 + "one", "walrus " + "x " * 2100 + "two"),
+        ("walrus " + "资" * 1400 + "one", "walrus " + "资" * 1400 + "two"),
+        ("walrus " + "x" * 4088, "walrus " + "x" * 4088 + "yz"),
+    ],
+)
+def test_only_equal_texts_are_equal(ctx: powerctx.Context, one: str, other: str) -> None:
+    """White space, composition and what lies behind the head tell texts apart: neither is lost to the other."""
+    ctx.put([note("one", one), note("other", other)])
+    found = pack(ctx, max_tokens=32000, score_threshold=0.0)
+
+    assert sorted(names(found)) == ["one", "other"]
+    assert found.stats.deduped == 0
+
+
 def test_a_directory_takes_no_place_of_an_event(ctx: powerctx.Context) -> None:
     """A directory of events counts for no quota of theirs, and shows its overview where there is room."""
     folder = note("log", "walrus folder", kind="directory", category="events", overview="Walrus log, by day. " * 20,
