@@ -13,7 +13,7 @@ from powerctx_core.types import BOOTSTRAP, Deadline, Delivered, SessionKey
 __all__ = ["Turn", "turn_of"]
 
 _APART = timedelta(minutes=10)
-"""Calls of a session without messages and turns that are further apart than this are of different turns."""
+"""A turn of a session that counts neither messages nor turns."""
 _KEPT = 4
 """Deliveries are remembered for this many times the turns that they cool for."""
 
@@ -51,7 +51,8 @@ def turn_of(store: SessionStore, key: SessionKey, dedup_turns: int, turn: int | 
     """Return the turn of a call that begins now.
 
     The clock counts turns of the user in the session's log.  A client that records no messages says the *turn*; without
-    either, calls more than ten minutes apart are of different turns.
+    either, calls more than ten minutes apart are of different turns, one for each ten minutes since the last delivery:
+    it is the only time that is known, since a call that delivers nothing is not recorded.
     """
     known = store.ledger.delivered(key, deadline)
     number = turn
@@ -70,4 +71,4 @@ def _by_time(known: Mapping[str, Delivered], now: datetime) -> int:
     last = max(known.values(), key=lambda entry: (entry.turn, entry.at), default=None)
     if last is None:
         return 0
-    return last.turn + (now - last.at > _APART)
+    return last.turn + max(0, (now - last.at - now.resolution) // _APART)

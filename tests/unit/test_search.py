@@ -569,7 +569,7 @@ def test_any_renderer_holds_the_budget(ctx: powerctx.Context, renderer: str) -> 
 
 # --- Sessions ---
 
-TALK = {"session_id": "s1", "dedup_turns": 3}
+TALK: dict[str, Any] = {"session_id": "s1", "dedup_turns": 3}
 
 
 def test_a_turn_does_not_repeat_the_ones_before(ctx: powerctx.Context) -> None:
@@ -609,23 +609,49 @@ def test_the_first_turn_of_an_unknown_session(ctx: powerctx.Context) -> None:
     assert not {entry.uri for entry in first.entries} & {entry.uri for entry in second.entries if entry.detail != "uri"}
 
 
-def test_the_clock_without_messages(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls more than ten minutes apart are of different turns, nearer ones of one."""
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self, _: Any) -> datetime:
+        """Return the time."""
+        return self.time
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Give the clock of sessions."""
+    clock = Clock()
+    monkeypatch.setattr(turns, "datetime", clock)
+    return clock
+
+
+def test_the_clock_without_messages(ctx: powerctx.Context, clock: Clock) -> None:
+    """Calls more than ten minutes apart are of different turns, nearer ones of one; a clock set back is of the same."""
     ctx.put(events(60))
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    class Clock:
-        @staticmethod
-        def now(zone: Any) -> datetime:
-            return now
-
-    monkeypatch.setattr(turns, "datetime", Clock)
     numbers = []
-    for minutes in (0, 5, 5, 11, 20):
-        now += timedelta(minutes=minutes)
+    for minutes in (0, 5, 5, 10, 11, 20, -30):
+        clock.time += timedelta(minutes=minutes)
         numbers.append(pack(ctx, max_tokens=300, **TALK).stats.dedup["turn"])
 
-    assert numbers == [0, 0, 0, 1, 2]
+    assert numbers == [0, 0, 0, 0, 1, 2, 2]
+
+
+@pytest.mark.parametrize("minutes", [11, 15, 60, 24 * 60])
+def test_what_was_delivered_comes_again_without_messages(ctx: powerctx.Context, clock: Clock, minutes: int) -> None:
+    """When all is cooled, and so nothing is recorded, time still passes: it is left out for its turns and no longer."""
+    ctx.put(events(3))
+    shown = [bool(set(pack(ctx, **TALK).stats.tier_counts) - {"uri"})]
+    for _ in range(10):
+        clock.time += timedelta(minutes=minutes)
+        shown.append(bool(set(pack(ctx, **TALK).stats.tier_counts) - {"uri"}))
+    again = shown.index(True, 1)
+
+    assert shown[0]
+    assert 10 * TALK["dedup_turns"] < again * minutes <= 10 * (TALK["dedup_turns"] + 1) + minutes
+    assert all(shown[place] == (place % again == 0) for place in range(len(shown)))
 
 
 def test_a_bare_uri_does_not_cool(ctx: powerctx.Context) -> None:
