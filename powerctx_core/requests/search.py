@@ -46,7 +46,7 @@ DEFAULT_RENDERER = "flat-xml"
 DEDUP_TURNS_MAX = 100
 EXCLUDED_MAX = 200
 BULLETS_MAX = 20
-TURN_MAX = 1 << 53
+TURN_MAX = 1_000_000
 EXPANSIONS = ("auto", "off")
 PEER_SCOPES = ("all", "actor")
 
@@ -88,7 +88,7 @@ class SearchRequest:
             ``abstract``, ``overview`` and ``full`` pin it; or a mapping of buckets to these, which alone raises
             resources and skills above their abstract.
         dedup_turns: 0..100; with a session, what was delivered in this many user turns before is left out.
-        turn: a number that grows with every turn, for clients that record no messages.
+        turn: 0..1000000, a number that grows by one with every turn, for clients that record no messages.
         exclude_uris: at most 200; a URI excludes every revision, and what lies below it.
         renderer: name of an installed text form; ``flat-xml``.
         envelope: false leaves the envelope around the text to the caller.

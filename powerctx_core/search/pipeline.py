@@ -148,6 +148,8 @@ class _Assembling:
         turn = None if asked is None else asked()
         cooled = frozenset() if turn is None else turn.cooled
         opening = turn.opening if turn is not None and request.bootstrap_exclude else frozenset()
+        if turn is not None and turn.warning is not None:
+            self.errors.append(turn.warning)
         found = competing(recall.hits, wants, cooled, partial(self._trimmed, specs), opening)
         pack = engine.packing.bounded(
             partial(self._made, wants, found), self.renderer, self.limits.call, counts_tokens=True

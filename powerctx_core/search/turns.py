@@ -24,6 +24,7 @@ class Turn:
 
     Attributes:
         number: on the session's clock.
+        latest: the greatest turn that something is known to be delivered in.
         cooled: URIs that were delivered in the turns before that count.
         opening: URIs that were delivered when the agent last started.
         dedup_turns: how many these are.
@@ -31,9 +32,20 @@ class Turn:
 
     key: SessionKey
     number: int
+    latest: int
     cooled: frozenset[str]
     opening: frozenset[str]
     dedup_turns: int
+
+    @property
+    def warning(self) -> str | None:
+        """What is to be said of a clock that went back, as one does that is read off messages and counted, too."""
+        if self.number >= self.latest:
+            return None
+        return (
+            f"dedup_turns: turn {self.number} is before {self.latest}, in which this session was given something, so "
+            "that it may be given the same again; pass a turn that grows, or begin another session."
+        )
 
     def record(self, store: SessionStore, delivered: Iterable[tuple[str, str]]) -> int:
         """Record (URI, detail) of what was delivered, and return how many; a bare URI counts as nothing."""
@@ -64,7 +76,8 @@ def turn_of(store: SessionStore, key: SessionKey, dedup_turns: int, turn: int | 
     started = [entry for entry in known.values() if entry.detail == BOOTSTRAP]
     last = max((entry.at for entry in started), default=None)
     opening = frozenset(entry.uri for entry in started if entry.at == last)
-    return Turn(key=key, number=number, cooled=cooled, opening=opening, dedup_turns=dedup_turns)
+    latest = max((entry.turn for entry in known.values()), default=number)
+    return Turn(key=key, number=number, latest=latest, cooled=cooled, opening=opening, dedup_turns=dedup_turns)
 
 
 def _by_time(known: Mapping[str, Delivered], now: datetime) -> int:

@@ -156,6 +156,7 @@ def test_aliases_of_recall(ctx: powerctx.Context) -> None:
         ("detail", {"mode": "context", "detail": {"nothing": "full"}}),
         ("purpose", {"mode": "context", "purpose": "nothing"}),
         ("dedup_turns", {"mode": "context", "dedup_turns": 101}),
+        ("turn", {"mode": "context", "turn": 1_000_001}),
         ("exclude_uris", {"mode": "context", "exclude_uris": ["nothing"]}),
         ("exclude_uris", {"mode": "context", "exclude_uris": [f"powerctx://a/memory/{n}" for n in range(201)]}),
         ("other_peer_penalty", {"mode": "context", "other_peer_penalty": {"nothing": 0.1}}),
@@ -607,6 +608,22 @@ def test_the_first_turn_of_an_unknown_session(ctx: powerctx.Context) -> None:
 
     assert first.stats.dedup["recorded"] == len(first.entries)
     assert not {entry.uri for entry in first.entries} & {entry.uri for entry in second.entries if entry.detail != "uri"}
+
+
+def test_a_clock_that_goes_back_is_told(ctx: powerctx.Context) -> None:
+    """A turn below an earlier one, also one that messages count, is answered, and the figures say what that means."""
+    ctx.put(events(3))
+    with pytest.raises(InvalidRequest, match="turn is 9007199254740992; it must be a whole number from 0 to 1000000"):
+        pack(ctx, turn=1 << 53, **TALK)
+    assert [pack(ctx, turn=turn, **TALK).stats.errors for turn in (0, 7, 7, 8)] == [()] * 4
+    found = pack(ctx, turn=3, **TALK)
+    (told,) = found.stats.errors
+    ctx.sessions.add_message("s1", "user", "walrus?", scope_id=S)
+    (mixed,) = pack(ctx, **TALK).stats.errors
+
+    assert found.entries
+    assert told.startswith("dedup_turns: turn 3 is before 7, ")
+    assert mixed.startswith("dedup_turns: turn 1 is before 7, ")
 
 
 class Clock:
