@@ -186,7 +186,7 @@ def _budgets(explanation: Explanation) -> None:
     output.emit()
     rows = []
     for budget in receipt.budgets:
-        share = budget.used / budget.requested
+        share = budget.used / budget.requested if budget.requested else 0.0
         filled = round(_BAR * share)
         rows.append((budget.unit, "#" * filled + "." * (_BAR - filled), budget.used, budget.requested, f"{share:.0%}"))
     output.table(("budget", "", "used>", "of>", "share>"), rows)

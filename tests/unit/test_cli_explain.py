@@ -95,6 +95,15 @@ def test_json_is_one_value() -> None:
     assert form["rounds"][0]["reason"]
 
 
+@pytest.mark.parametrize("options", [("--sections", "none"), ("--max-bytes", "512"), ("--max-items", "1")])
+@pytest.mark.parametrize("form", [(), ("--json",), ("--html", "why.html")])
+def test_every_budget_can_be_shown(options: tuple[str, ...], form: tuple[str, ...]) -> None:
+    """What may hold nothing at all is no mistake, in whatever form it is shown."""
+    shown = run("explain", "alpha", "--scope", "s", *options, *form)
+
+    assert shown.exit_code == 0, shown.output
+
+
 def test_nothing_found_says_what_to_do() -> None:
     """The line of prepare is there, too."""
     shown = run("explain", "zebra", "--scope", "s")
