@@ -205,7 +205,10 @@ def summary(pack: ContextPack) -> str:
     tiers = ", ".join(f"{count} {detail}" for detail, count in stats.tier_counts.items())
     why = {
         "budget": "nothing fits the budget; raise --max-tokens",
-        "below_threshold": "what was found is too weak, was delivered already, or is excluded",
+        "below_threshold": "what was found is too weak; name the matter more exactly, or lower --score-threshold",
+        "no_match": "what was found was delivered before, is left out, or has no quota"
+        if stats.top_match is not None
+        else "nothing is related to the query; use other words, or add a --reference",
     }
     line = [
         f"empty ({stats.outcome})" if not pack.entries else stats.outcome,

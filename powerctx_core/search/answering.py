@@ -54,7 +54,7 @@ def answered(course: Course) -> ContextPack:
             filtered=found.number("filtered"),
             top_match=found.top_match,
             excluded=found.number("excluded"),
-            cooled=len(found.cooled),
+            cooled=len(found.cooled) + found.number("cooled"),
             deduped=found.number("duplicate"),
             dropped=len(found.hits) - len(entries),
             returned=len(entries),
@@ -79,11 +79,14 @@ def _outcome(course: Course) -> str:
         return "delivered"
     if course.pack.late:
         return "deadline"
-    if course.found.hits:
+    found, admits = course.found, course.wants.admits
+    if any(admits(bucket) for place, bucket in enumerate(found.buckets) if place not in found.cooled):
         return "budget"
-    if course.recall.hits:
+    if found.number("below_threshold"):
         return "below_threshold"
-    return empty_outcome(course.recall)
+    reason = empty_outcome(course.recall)
+    # All that matched was left out by the caller's own word, for which the figures have names.
+    return "no_match" if course.recall.hits and reason == "below_threshold" else reason
 
 
 def _dedup(course: Course) -> dict[str, Any]:

@@ -72,9 +72,9 @@ def competing(
             kept.append(hit)
     ordered = order(_ordered(kept, wants))
     unlike, repeated = _different(ordered)
-    different = unlike[: wants.limit]
+    different, beyond = _limited(unlike, cooled, wants.limit)
     left += [(hit, "duplicate") for hit in repeated]
-    left += [(hit, "entry_limit") for hit in unlike[len(different) :]]
+    left += [(hit, "cooled" if hit.address.uri in cooled else "entry_limit") for hit in beyond]
     return Competing(
         hits=tuple(different),
         buckets=tuple(wants.bucket(hit.candidate) for hit in different),
@@ -112,3 +112,12 @@ def _different(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
             seen.add(raw.head)
         different.append(hit)
     return different, repeated
+
+
+def _limited(hits: Sequence[Hit], cooled: Collection[str], limit: int | None) -> tuple[list[Hit], list[Hit]]:
+    """Return at most *limit* hits, and the others; what was delivered before takes no place of anything new."""
+    if limit is None:
+        return list(hits), []
+    new_first = sorted(range(len(hits)), key=lambda place: hits[place].address.uri in cooled)
+    within, beyond = sorted(new_first[:limit]), sorted(new_first[limit:])
+    return [hits[place] for place in within], [hits[place] for place in beyond]

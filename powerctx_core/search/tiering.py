@@ -63,10 +63,12 @@ class Tiering:
             for place, hit in enumerate(self.competing.hits)
         ]
         chosen = self._sample(ladders, room)
-        found = plan_tiers([ladders[place] for place in chosen], room, shares=self.wants.shares)
-        return attrs.evolve(
-            found, chosen={chosen[place]: rung for place, rung in found.chosen.items()}, sample=tuple(chosen)
-        )
+        plan = self._planned(ladders, chosen, room)
+        if plan.chosen.keys() <= self.competing.cooled:
+            # What was shown before is named beside something new, and is no pack of its own.
+            new = [place for place in chosen if place not in self.competing.cooled]
+            plan = self._planned(ladders, new, room)
+        return plan
 
     def unread(self, plan: TierPlan) -> Sequence[Hit]:
         """Return the candidates whose text has to be read for *plan*."""
@@ -80,7 +82,7 @@ class Tiering:
         if plan is None:
             return Pack(entries=(), text="", cost=0.0, lowered={}, left=self._left((), None), framed=False)
         places = list(plan.chosen)
-        while places:
+        while set(places) - self.competing.cooled:
             entries = tuple((self.competing.hits[place], plan.chosen[place]) for place in places)
             text = joined([(hit.address.family, rung) for hit, rung in entries], self.forms)
             cost = self.forms.cost(text)
@@ -89,6 +91,11 @@ class Tiering:
                 return Pack(entries=entries, text=text, cost=cost, lowered=lowered, left=left)
             places.pop()
         return Pack(entries=(), text="", cost=0.0, lowered={}, left=self._left((), plan.sample))
+
+    def _planned(self, ladders: Sequence[Ladder], places: Sequence[int], room: float) -> TierPlan:
+        found = plan_tiers([ladders[place] for place in places], room, shares=self.wants.shares)
+        chosen = {places[place]: rung for place, rung in found.chosen.items()}
+        return attrs.evolve(found, chosen=chosen, sample=tuple(places))
 
     def _ladder(self, place: int, hit: Hit, read: Read | None, *, reading: bool) -> Ladder:
         bucket = self.competing.buckets[place]

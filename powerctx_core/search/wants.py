@@ -52,6 +52,10 @@ class Wants:
             return str(candidate.category)
         return spec.bucket
 
+    def admits(self, bucket: str) -> bool:
+        """Tell whether quotas leave any place to a bucket."""
+        return not self.quotas or (any(self.quotas.values()) and self.quotas.get(bucket, 1) > 0)
+
     def detail(self, candidate: RawCandidate, bucket: str) -> tuple[str, bool]:
         """Return the most that is shown of a candidate, and whether it is exactly that."""
         asked = self.request.detail

@@ -589,6 +589,46 @@ def test_a_turn_does_not_repeat_the_ones_before(ctx: powerctx.Context) -> None:
     assert seen[4] & seen[0]
 
 
+def test_a_limit_counts_what_is_new(ctx: powerctx.Context) -> None:
+    """What was delivered before, or is excluded, takes no place of a limit: each turn has as many new entries."""
+    ctx.put([note(f"n{n}", f"walrus tide, entry {n}") for n in range(30)])
+    seen: set[str] = set()
+    for turn in range(1, 6):
+        found = pack(ctx, limit=3, turn=turn, session_id="s1", dedup_turns=5)
+        assert [entry.detail for entry in found.entries] == ["full"] * 3
+        assert found.stats.cooled == len(seen)
+        assert not seen & set(names(found))
+        seen |= set(names(found))
+    without = pack(ctx, limit=3, exclude_uris=[f"powerctx://project%3Ademo/memory/{name}" for name in seen])
+    assert len(without.entries) == 3
+    assert not seen & set(names(without))
+
+
+@pytest.mark.parametrize("parameters", [{}, {"limit": 2}, {"quotas": {"entities": 2}}, {"purpose": "coding"}])
+def test_nothing_new_is_no_pack(ctx: powerctx.Context, parameters: dict[str, Any]) -> None:
+    """When all that matches was delivered before, there is no text, and the outcome is that nothing matches."""
+    ctx.put([note("a", "walrus one", category="entities"), note("b", "walrus two", category="entities")])
+    pack(ctx, turn=1, **TALK, **parameters)
+    found = pack(ctx, turn=2, **TALK, **parameters)
+
+    assert (found.stats.outcome, found.rendered, found.entries, found.stats.cooled) == ("no_match", "", (), 2)
+    assert found.stats.dedup["recorded"] == 0
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"quotas": {"events": 0}}, {"quotas": {"events": 0, "skills": 3}}, {"filter": {"layer": "L3"}},
+     {"exclude_uris": ["powerctx://project%3Ademo/memory/a"]}, {"actor": "me", "peer_scope": "actor"}],
+)  # fmt: skip
+def test_what_the_caller_leaves_out_is_no_matter_of_the_budget(
+    ctx: powerctx.Context, parameters: dict[str, Any]
+) -> None:
+    """All that was found is left out by a quota of none, a filter, a URI or an actor: nothing matches."""
+    ctx.put([note("a", "walrus one", category="events", origin="you")])
+
+    assert pack(ctx, **parameters).stats.outcome == "no_match"
+
+
 def test_repeating_inside_a_turn_gives_the_same(ctx: powerctx.Context) -> None:
     """A retry is answered with the same bytes, also when something was cooled before."""
     ctx.put(events(12))
@@ -686,7 +726,7 @@ def test_changed_content_returns(ctx: powerctx.Context) -> None:
     """The revision that was delivered is left out, and the next one is new."""
     ctx.put([note("a", "walrus one")])
     pack(ctx, turn=1, **TALK)
-    assert pack(ctx, turn=2, **TALK).entries[0].detail == "uri"
+    assert pack(ctx, turn=2, **TALK).entries == ()
     ctx.put([note("a", "walrus two")])
 
     assert pack(ctx, turn=2, **TALK).entries[0].text == "walrus two"
