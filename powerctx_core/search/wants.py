@@ -57,14 +57,17 @@ class Wants:
         return not self.quotas or (any(self.quotas.values()) and self.quotas.get(bucket, 1) > 0)
 
     def detail(self, candidate: RawCandidate, bucket: str) -> tuple[str, bool]:
-        """Return the most that is shown of a candidate, and whether it is exactly that."""
+        """Return the most that is shown of a candidate, and whether it is exactly that.
+
+        A directory shows its overview whatever its family's items show, since that is what it is stored for.
+        """
         asked = self.request.detail
         given = asked.get(bucket, "auto") if isinstance(asked, Mapping) else asked or "auto"
         ceiling = self.specs[candidate.address.family].tiers
-        if isinstance(asked, Mapping) and given != "auto":
-            ceiling = given
         if candidate.kind == "directory":
-            ceiling = _lower(ceiling, "overview")
+            ceiling = "overview"
+        elif isinstance(asked, Mapping) and given != "auto":
+            ceiling = given
         return (ceiling, False) if given == "auto" else (_lower(ceiling, given), True)
 
     def origin(self, candidate: RawCandidate) -> str:

@@ -311,6 +311,27 @@ def test_a_directory_takes_no_place_of_an_event(ctx: powerctx.Context) -> None:
     assert kinds["log"].text == folder.overview
 
 
+@pytest.mark.parametrize(
+    ("detail", "shown"),
+    [(None, "overview"), ("full", "overview"), ("abstract", "abstract"), ({"resources": "full"}, "overview"),
+     ({"resources": "abstract"}, "abstract")],
+)  # fmt: skip
+def test_a_directory_of_resources_shows_its_overview(ctx: powerctx.Context, detail: object, shown: str) -> None:
+    """Its overview is what a directory is for, though resources show abstracts; its text is never disclosed."""
+    overview = "Walrus papers, by year. " * 20
+    ctx.put(
+        [
+            Item(scope_id=S, family="resource", artifact_id="p", kind="directory", text=f"{LONG} walrus SECRET",
+                 abstract="Walrus papers.", overview=overview)
+        ]
+    )  # fmt: skip
+
+    (entry,) = pack(ctx, detail=detail, max_tokens=4000).entries
+
+    assert shown == entry.detail
+    assert "SECRET" not in entry.text
+
+
 def test_resources_show_their_abstract_unless_they_are_raised(ctx: powerctx.Context) -> None:
     """Not even ``detail=full`` discloses the body of a resource or a skill; a mapping of buckets does."""
     for family in ("resource", "skill"):
