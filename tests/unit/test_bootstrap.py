@@ -125,9 +125,7 @@ def test_short_bodies_of_preferences_are_not_listed(ctx: powerctx.Context) -> No
     """A line stands for an item even where its body is no longer than a line may be."""
     ctx.put([item("a", "Likes tea. SECRET reason.", category="preferences"), item("b", "x\ny", abstract="one\ntwo")])
 
-    assert [entry.text for entry in start(ctx).entries[:2]] == ["one two", "Likes tea."] or [
-        entry.text for entry in start(ctx).entries[:2]
-    ] == ["Likes tea.", "one two"]
+    assert {entry.text for entry in start(ctx).entries[:2]} == {"one two", "Likes tea."}
     assert "SECRET" not in start(ctx).rendered
 
 
