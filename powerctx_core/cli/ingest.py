@@ -17,7 +17,7 @@ from powerctx_core.errors import InvalidRequest, PowerctxError
 
 if TYPE_CHECKING:
     from powerctx_core.context import Context
-    from powerctx_core.ingest import BadLine, Listing, Reader, Source
+    from powerctx_core.ingest import BadLine, Folders, Listing, Reader, Source
     from powerctx_core.types import Item
 
 __all__ = ["Intake", "ingest"]
@@ -26,6 +26,10 @@ BATCH = 1000
 BATCH_CHARACTERS = 16 << 20
 """A batch ends early when its texts are longer, so that memory stays bounded."""
 FAMILIES_SHOWN = 20
+FOLDERED = "resource"
+"""The family in which folders are items, too."""
+PACKAGED = "skill"
+"""The family in which a folder with a SKILL.md is one item."""
 
 
 class Intake:
@@ -125,6 +129,7 @@ class Intake:
 @click.command(
     epilog=examples(
         "powerctx ingest notes/ README.md --scope project:demo --split",
+        "powerctx ingest handbook/ --scope project:demo --family resource",
         "powerctx ingest chat.jsonl --map conversation=memory,event=memory",
         "jq -c '.items[]' export.json | powerctx ingest - --scope project:demo",
     )
@@ -166,6 +171,9 @@ def ingest(
     A folder is walked; hidden files and other kinds are passed over. A document's id is its path below that folder,
     its title the first heading. `-` reads JSON lines from standard input.
 
+    As resources (`--family resource`) folders are stored, too, each with a list of what lies in it. As skills
+    (`--family skill`) a folder with a SKILL.md becomes one entry, and its other files none.
+
     Every field of an item is a key of a JSON line: text, family, title, tags, ... with the short forms id, scope, time
     (ISO 8601) and session or conversation (a thread; its lines are numbered in order). Unknown keys go to meta.
 
@@ -176,7 +184,7 @@ def ingest(
 
     renamed = _mapping(mappings)
     time_zone = _zone(zone)
-    listing = find_sources(paths)
+    listing = find_sources(paths, skills=family == PACKAGED)
     _check_scope(scope, listing)
     with invocation.open() as ctx:
         specs = {name: ctx.host.spec("powerctx_families", name) for name in ctx.host.names("powerctx_families")}
@@ -211,8 +219,15 @@ def _take_all(intake: Intake, reader: Reader, listing: Listing, families: frozen
     try:
         for bad in listing.bad:
             intake.refuse(bad)
+        folders = None
+        if reader.family == FOLDERED and reader.scope_id is not None:
+            from powerctx_core.ingest import Folders
+
+            folders = Folders(reader.scope_id, FOLDERED, listing.folders)
         for source in listing.sources:
-            _take(intake, reader, source, families)
+            _take(intake, reader, source, families, folders)
+        if folders is not None:
+            _take_folders(intake, folders)
         intake.flush()
         intake.retire_leftovers()
     except InvalidRequest:
@@ -222,7 +237,18 @@ def _take_all(intake: Intake, reader: Reader, listing: Listing, families: frozen
     return None
 
 
-def _take(intake: Intake, reader: Reader, source: Source, families: frozenset[str]) -> None:
+def _take_folders(intake: Intake, folders: Folders) -> None:
+    """Store the folders around what was read, and note those that are empty now."""
+    for item in folders.items():
+        intake.add(item)
+    # What could not be read this time still lies in its folder.
+    for folder_id in () if intake.bad else folders.empty:
+        intake.document(folders.scope_id, folders.family, folder_id, parts=0, whole=False)
+
+
+def _take(
+    intake: Intake, reader: Reader, source: Source, families: frozenset[str], folders: Folders | None = None
+) -> None:
     """Store one source.
 
     Raises:
@@ -248,11 +274,15 @@ def _take(intake: Intake, reader: Reader, source: Source, families: frozenset[st
         else:
             item = entry
             count += 1
+            if count == 1 and folders is not None and source.kind != "records":
+                folders.add(source.artifact_id, item)
             intake.add(item)
     if source.kind != "records" and clean:
         if item is not None:
-            parts = count if reader.split else 0
-            intake.document(item.scope_id, item.family, source.artifact_id, parts=parts, whole=not reader.split)
+            split = reader.splits(source)
+            intake.document(
+                item.scope_id, item.family, source.artifact_id, parts=count if split else 0, whole=not split
+            )
         elif reader.empty > empty and reader.scope_id is not None:
             family = reader.family or "memory"
             intake.document(reader.scope_id, family, source.artifact_id, parts=0, whole=False)
@@ -281,7 +311,7 @@ def _count(invocation: Invocation, intake: Intake, reader: Reader, listing: List
     """Print the counts."""
     if listing.skipped:
         kinds = ", ".join(f"{ending} ({number})" for ending, number in sorted(listing.skipped.items()))
-        output.note(f"passed over, of unknown kind: {kinds}")
+        output.note(f"passed over: {kinds}")
     if reader.empty:
         output.note(f"passed over, without text: {output.pieces(reader.empty, 'file')}")
     if intake.retired:

@@ -16,7 +16,8 @@ from typing import Any, BinaryIO
 import attrs
 
 from powerctx_core.errors import InvalidRequest
-from powerctx_core.ingest.sections import PART_BYTES, front_matter, markdown_title, split_text
+from powerctx_core.ingest.documents import read_document, read_skill
+from powerctx_core.ingest.sections import PART_BYTES, split_text
 from powerctx_core.ingest.sources import BadLine, Source, document_id, system_reason
 from powerctx_core.types import (
     ARTIFACT_ID_BYTES,
@@ -114,6 +115,10 @@ class Reader:
         except OSError as error:
             yield BadLine(source.name, None, system_reason(error))
 
+    def splits(self, source: Source) -> bool:
+        """Tell whether a document is stored in parts; a skill never is."""
+        return self.split and source.kind != "skill"
+
     def records(self, file: BinaryIO, name: str) -> Iterator[Item | BadLine]:
         """Yield the items of JSON lines, and a :class:`BadLine` for each line that is none."""
         if isinstance(file, io.BufferedReader) and _binary(file.peek(_PROBE_BYTES)[:_PROBE_BYTES]):
@@ -206,12 +211,13 @@ class Reader:
 
     def _document(self, source: Source, path: Path) -> Iterator[Item | BadLine]:
         """Yield the document as one item, or its parts."""
-        limit = DOCUMENT_BYTES if self.split else TEXT_BYTES + len(_BOM)
+        limit = DOCUMENT_BYTES if self.splits(source) else TEXT_BYTES + len(_BOM)
         with path.open("rb") as file:
             data = file.read(limit + 1)
         self.progress(len(data))
         if len(data) > limit:
-            hint = "cut it into several files." if self.split else "pass --split to store it in parts."
+            parts = self.split or source.kind == "skill"
+            hint = "cut it into several files." if parts else "pass --split to store it in parts."
             yield BadLine(source.name, None, f"is longer than {limit >> 20} MiB; {hint}")
             return
         if b"\0" in data:
@@ -226,29 +232,29 @@ class Reader:
             self.empty += 1
             return
         try:
-            yield from self._document_items(source, path.stem, text)
+            stem = source.artifact_id.rpartition("/")[2] if source.kind == "skill" else document_id(path.stem)
+            yield from self._document_items(source, stem, text)
         except InvalidRequest as error:
             yield BadLine(source.name, None, str(error))
 
     def _document_items(self, source: Source, stem: str, text: str) -> Iterator[Item]:
-        title: str | None = None
-        if source.kind == "markdown":
-            title, text = front_matter(text)
-            title = markdown_title(text) or title
-        title = title or document_id(stem)
+        markdown = source.kind == "markdown"
+        document = read_skill(text) if source.kind == "skill" else read_document(text, markdown=markdown)
         fields: dict[str, Any] = {
             "scope_id": self.scope_id,
             "family": self.family or "memory",
             "artifact_id": source.artifact_id,
-            "text": text,
-            "title": title,
+            "text": document.text,
+            "title": document.title or stem,
         }
-        if not text.strip():
+        if not document.text.strip():
             self.empty += 1
-        elif self.split:
-            yield from map(self._checked, _parts(fields, markdown=source.kind == "markdown"))
+        elif self.splits(source):
+            yield from map(self._checked, _parts(fields, markdown=markdown))
         else:
-            yield self._checked(Item(**fields))
+            if source.files:
+                fields["meta"] = {"files": list(source.files)}
+            yield self._checked(Item(**fields, abstract=document.abstract))
 
     def _checked(self, item: Item) -> Item:
         check_text_bytes(item, self.text_bytes.get(item.family, TEXT_BYTES))

@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from powerctx_core.text.cut import cut_to_bytes
 
-__all__ = ["PART_BYTES", "TITLE_BYTES", "front_matter", "markdown_title", "split_text"]
+__all__ = ["PART_BYTES", "TITLE_BYTES", "markdown_title", "split_text", "without_headings"]
 
 PART_BYTES = 1900
 """Longest part, UTF-8 bytes: a part is delivered whole under the default ``recall.item_bytes`` of 2000."""
 TITLE_BYTES = 256
 
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w-]+[ \t]*:)(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_FRONT_TITLE = re.compile(r"^title[ \t]*:[ \t]*(\S.*?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*\n?\Z")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*\n?\Z")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -22,18 +20,19 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n+")
 
 
-def front_matter(text: str) -> tuple[str | None, str]:
-    """Return the title in the front matter of *text*, if any, and *text* without the front matter."""
-    match = _FRONT_MATTER.match(text, 0, min(len(text), 1 << 16))
-    if match is None:
-        return None, text
-    title = _FRONT_TITLE.search(match[1])
-    return _title([title[1].strip("\"'")]) if title else None, text[match.end() :]
-
-
 def markdown_title(text: str) -> str | None:
     """Return the first heading of *text*, or ``None``."""
     return next((_title([heading[1]]) for _, heading in _marked(text) if heading and heading[1]), None)
+
+
+def without_headings(text: str) -> str:
+    """Return *text* from its first line that is neither blank nor a heading; all of it when there is none."""
+    lines = list(_marked(text))
+    for place, (line, heading) in enumerate(lines):
+        underlined = place + 1 < len(lines) and (below := lines[place + 1][1]) is not None and below[2]
+        if heading is None and not underlined and not line.isspace():
+            return "".join(each for each, _ in lines[place:])
+    return text
 
 
 def split_text(text: str, *, markdown: bool = False) -> Iterator[tuple[str | None, str]]:
