@@ -59,15 +59,17 @@ def to_explain(
     return request_of(PrepareRequest, request, parameters)
 
 
-def artifact_named(uri: str | Address) -> tuple[str, str, str, int | None]:
+def artifact_named(uri: str | Address, scope_id: str | None = None) -> tuple[str, str, str, int | None]:
     """Return scope, family, artifact id and (where it says one) revision of a URI or an address.
+
+    A URI may be relative to *scope_id*.
 
     Raises:
         InvalidRequest: it is neither.
     """
     # An address that somebody made by hand is checked like text.
     try:
-        return parse_uri(uri.uri if isinstance(uri, Address) else uri)
+        return parse_uri(uri.uri if isinstance(uri, Address) else uri, scope_id)
     except (TypeError, UnicodeEncodeError):
         raise InvalidRequest(f"{shown(uri)} is no address.", field="uri") from None
 

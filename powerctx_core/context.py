@@ -169,15 +169,19 @@ class Context:
         spec: FamilySpec = self.host.spec("powerctx_families", family)
         return self.settings.retrieval.by_vector(family, declared=spec.vectors)
 
-    def get(self, uri: str | Address) -> Revision:
+    def get(self, uri: str | Address, *, scope_id: str | None = None) -> Revision:
         """Return the exact revision of an address, or the current one of a URI without ``@revision``.
+
+        Args:
+            uri: whole, or relative to *scope_id*, as the text of a pack shows it.
+            scope_id: of the call that gave the pack.
 
         Raises:
             InvalidRequest: not a powerctx URI.
             NotFound: nothing is stored there, or (without a revision) it was retired.
         """
         self._check_open()
-        scope_id, family, artifact_id, revision = artifact_named(uri)
+        scope_id, family, artifact_id, revision = artifact_named(uri, scope_id)
         with self._blame(), self.store.catalogue.snapshot(Deadline()) as snapshot:
             if revision is None:
                 found = snapshot.latest(scope_id, family, artifact_id)

@@ -12,11 +12,17 @@ from powerctx_core.cli.options import Invocation, common, examples
 __all__ = ["forget", "history", "read"]
 
 
-@click.command(epilog=examples('powerctx read "powerctx://project%3Ademo/memory/adr-0017@1"'))
+@click.command(
+    epilog=examples(
+        'powerctx read "powerctx://project%3Ademo/memory/adr-0017@1"',
+        "powerctx read memory/adr-0017 --scope project:demo",
+    )
+)
 @click.argument("uri")
+@click.option("--scope", metavar="SCOPE", help="What a relative URI, as a pack shows it, belongs to.")
 @common
 @click.pass_obj
-def read(invocation: Invocation, /, *, uri: str) -> None:
+def read(invocation: Invocation, /, *, uri: str, scope: str | None) -> None:
     """Print the text of one item: the exact revision that URI names, or the latest without @revision.
 
     An exact revision stays readable after the item was changed or retired. With --json all its fields.
@@ -24,7 +30,7 @@ def read(invocation: Invocation, /, *, uri: str) -> None:
     from powerctx_core import wire
 
     with invocation.open() as ctx:
-        revision = ctx.get(uri)
+        revision = ctx.get(uri, scope_id=scope)
     if invocation.json:
         output.emit_json(wire.to_json(revision))
     else:

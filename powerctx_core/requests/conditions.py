@@ -36,14 +36,14 @@ class Place:
         )
 
 
-def place_of(field: str, uri: object) -> Place:
-    """Return what a URI names, whatever its revision.
+def place_of(field: str, uri: object, scope_id: str) -> Place:
+    """Return what a URI names, whole or relative to a scope, whatever its revision.
 
     Raises:
         InvalidRequest: it is no URI.
     """
     try:
-        return Place(*parse_uri(uri)[:3])  # type: ignore[arg-type]  # it is looked at there
+        return Place(*parse_uri(uri, scope_id)[:3])  # type: ignore[arg-type]  # it is looked at there
     except InvalidRequest as error:
         raise InvalidRequest(f"{field}: {error}", field=field) from None
 

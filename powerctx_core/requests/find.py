@@ -110,7 +110,7 @@ class FindRequest:
         check_limits(self.deadline_ms, self.on_family_error)
 
     def _check_target(self) -> None:
-        place = place_of("target_uri", self.target_uri)
+        place = place_of("target_uri", self.target_uri, self.scope_id)
         if place.scope_id not in (self.scope_id, *self.references):
             raise InvalidRequest(
                 f"target_uri lies in scope {place.scope_id!r}, which is not searched; name that scope.",
@@ -134,6 +134,6 @@ class FindRequest:
         return Conditions(
             categories=self.categories if len(self.categories) > 1 else (),
             filter=self.filter,
-            below=None if self.target_uri is None else place_of("target_uri", self.target_uri),
+            below=None if self.target_uri is None else place_of("target_uri", self.target_uri, self.scope_id),
             kind=None if self.level == "all" else self.level,
         )

@@ -89,7 +89,7 @@ class SearchRequest:
             resources and skills above their abstract.
         dedup_turns: 0..100; with a session, what was delivered in this many user turns before is left out.
         turn: 0..1000000, a number that grows by one with every turn, for clients that record no messages.
-        exclude_uris: at most 200; a URI excludes every revision, and what lies below it.
+        exclude_uris: at most 200, whole or relative to *scope_id*; a URI excludes every revision, and what lies below it.
         renderer: name of an installed text form; ``flat-xml``.
         envelope: false leaves the envelope around the text to the caller.
         show: what to show of each entry beside its identity, such as ``score``.
@@ -232,7 +232,7 @@ class SearchRequest:
     @property
     def excluded(self) -> tuple[Place, ...]:
         """What *exclude_uris* names."""
-        return tuple(place_of("exclude_uris", uri) for uri in self.exclude_uris or ())
+        return tuple(place_of("exclude_uris", uri, self.scope_id) for uri in self.exclude_uris or ())
 
     def _check_assembly(self) -> None:
         check_whole("limit", self.limit, 1, FIND_LIMIT_MAX)

@@ -33,6 +33,8 @@ Key = int
 
 _FAMILY = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _URI = re.compile(r"powerctx://([^/@?#\s]*)/([^/@?#\s]*)/([^@?#\s]*?)(?:@([0-9]{1,10}))?\Z")
+_RELATIVE = re.compile(r"[a-z0-9-]+/[^@?#\s]+(?:@[0-9]{1,10})?\Z")
+_WHOLE_FAMILY = re.compile(r"powerctx://[^/@?#\s]+/[a-z0-9-]+/?\Z")
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -147,19 +149,21 @@ def _part(value: str, *, safe: str = "") -> str:
     return quote(value, safe=safe)
 
 
-def parse_uri(uri: str) -> tuple[str, str, str, int | None]:
+def parse_uri(uri: str, scope_id: str | None = None) -> tuple[str, str, str, int | None]:
     """Split a URI into scope id, family, artifact id and revision (``None`` when it means the latest).
+
+    Args:
+        uri: whole, or with *scope_id* relative to that scope, as the text of a pack shows it: ``memory/a``.
+        scope_id: has no effect on a whole URI.
 
     Raises:
         InvalidRequest: not a powerctx URI, or a part that is not a valid identifier.
     """
-    match = _URI.match(uri) if isinstance(uri, str) else None
+    relative = isinstance(uri, str) and _RELATIVE.match(uri) is not None
+    whole = scope_base(scope_id) + uri if relative and scope_id is not None else uri
+    match = _URI.match(whole) if isinstance(whole, str) else None
     if match is None:
-        raise InvalidRequest(
-            f"{uri!r} is not a powerctx URI; the form is powerctx://<scope>/<family>/<artifact>@<revision>, "
-            "each part percent-encoded.",
-            field="uri",
-        )
+        raise InvalidRequest(f"{uri!r} {_what_is_wrong(uri, relative=relative)}", field="uri")
     if _BAD_PERCENT.search(uri):
         raise InvalidRequest(f"{uri!r} holds a % that no two hexadecimal digits follow; write %25.", field="uri")
     try:
@@ -173,6 +177,17 @@ def parse_uri(uri: str) -> tuple[str, str, str, int | None]:
     if revision == 0 or (revision is not None and revision >= 1 << 31):
         raise InvalidRequest(f"{uri!r}: revisions count from 1.", field="uri")
     return scope_id, family, artifact_id, revision
+
+
+def _what_is_wrong(uri: object, *, relative: bool) -> str:
+    if relative:
+        return "is not a powerctx URI, but relative to a scope: pass that scope too, or write the base of the pack before it."
+    if isinstance(uri, str) and _WHOLE_FAMILY.match(uri):
+        return "is not a powerctx URI of an artifact, but names a family; write /<artifact> behind it."
+    return (
+        "is not a powerctx URI; the form is powerctx://<scope>/<family>/<artifact>@<revision>, each part "
+        "percent-encoded."
+    )
 
 
 @attrs.frozen

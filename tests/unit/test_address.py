@@ -39,6 +39,8 @@ def test_round_trip(address: Address) -> None:
 
     assert Address.parse(address.uri) == address
     assert parse_uri(address.stem) == (*parts, None)
+    assert parse_uri(address.ref(address.scope_id), address.scope_id) == (*parts, None)
+    assert parse_uri(address.uri, "elsewhere") == parse_uri(address.uri)
 
 
 @given(ADDRESSES)
@@ -131,7 +133,8 @@ def test_pydantic() -> None:
     [
         ("", "not a powerctx URI"),
         ("powerctx://", "not a powerctx URI"),
-        ("powerctx://s/memory", "not a powerctx URI"),
+        ("powerctx://s/memory", "names a family; write /<artifact> behind it"),
+        ("memory/a@1", "pass that scope too"),
         ("http://s/memory/a@1", "not a powerctx URI"),
         ("POWERCTX://s/memory/a@1", "not a powerctx URI"),
         ("powerctx:/s/memory/a@1", "not a powerctx URI"),

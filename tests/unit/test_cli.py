@@ -384,6 +384,8 @@ def test_life_of_an_item() -> None:
 
     assert "second\n" == run("read", uri, "--store", STORE).stdout
     assert "first\n" == run("read", f"{uri}@1", "--store", STORE).stdout
+    assert "first\n" == run("read", "memory/m0@1", "--scope", "project:demo", "--store", STORE).stdout
+    failed(run("read", "memory/m0@1", "--store", STORE), 1, "pass that scope too")
     assert "first" == json.loads(run("read", f"{uri}@1", "--store", STORE, "--json").stdout)["text"]
     states = json.loads(run("history", uri, "--store", STORE, "--json").stdout)
     assert ["superseded", "current"] == [revision["state"] for revision in states]

@@ -214,7 +214,7 @@ def test_a_pack_can_be_used_as_it_is(ctx: powerctx.Context) -> None:
         uri = element.attrib["uri"]
         assert uri == entry.ref
         whole = uri if uri.startswith("powerctx://") else base + uri
-        assert ctx.get(whole).address == entry.address
+        assert ctx.get(whole).address == ctx.get(uri, scope_id=S).address == entry.address
         assert element.attrib.get("detail", "full") == ("cut" if entry.cut and entry.detail == "full" else entry.detail)
         assert (element.text or "").strip() == entry.text.strip()
         assert element.attrib.get("type") == entry.category
@@ -530,6 +530,24 @@ def test_excluded_uris_and_what_lies_below(ctx: powerctx.Context) -> None:
     assert kept == {(S, "ab"), ("other", "a/b")}
     assert found.stats.excluded == 3
     assert set(names(pack(ctx, exclude_uris=["powerctx://project%3Ademo/skill/a"]))) == {"a", "a/b", "a/b/c", "ab"}
+
+
+def test_uris_as_the_text_shows_them(ctx: powerctx.Context) -> None:
+    """What a pack cites can be read, excluded and looked below as it stands there, with the scope of the call."""
+    odd = ["a", "walrus.md#233", "a/b c", "资料/é", "100%", "x:y", "http://z", "a@1"]
+    ctx.put([note(name, f"walrus, entry {n}") for n, name in enumerate(odd)])
+    ctx.put([Item(scope_id="other", artifact_id="a", text="walrus elsewhere")])
+    found = pack(ctx, references=["other"])
+    assert len(found.entries) == len(odd) + 1
+    for entry in found.entries:
+        assert ctx.get(entry.ref, scope_id=S).address == entry.address
+        assert (
+            ctx.search("walrus", scope_id=S, target_uri=entry.ref, references=["other"]).hits[0].address
+            == entry.address
+        )
+    assert pack(ctx, references=["other"], exclude_uris=[entry.ref for entry in found.entries]).stats.excluded == 9
+    with pytest.raises(InvalidRequest, match="pass that scope too"):
+        ctx.get("memory/a")
 
 
 def test_target_uri_and_level_of_a_list(ctx: powerctx.Context) -> None:
