@@ -109,6 +109,7 @@ class RetrievalSettings:
         default_search_type: ``auto``, ``fts``, ``vector`` or ``hybrid``, for requests that do not say.
         embedding_timeout_s: how long a call waits for the query's vector, in seconds.
         write_embedding_timeout_s: how long writing waits for the vectors of 64 texts, in seconds.
+        ledger_timeout_s: how long a call waits until the session's store knows what it delivered, in seconds.
         vector_weights: family -> weight of its vector channel beside words, whose weight is 1; 0 for none at all.  A
             family that is not named is embedded and searched by vector if its record says so, with the weight that the
             embedder recommends.
@@ -119,6 +120,7 @@ class RetrievalSettings:
     default_search_type: str = attrs.field(default="auto", validator=attrs.validators.in_(SEARCH_TYPES))
     embedding_timeout_s: float = attrs.field(default=0.25)
     write_embedding_timeout_s: float = attrs.field(default=60.0)
+    ledger_timeout_s: float = attrs.field(default=0.25)
     vector_weights: Mapping[str, float] = attrs.field(default=_EMPTY)
     purposes: Mapping[str, Purpose] = attrs.field(default=_EMPTY)
     bootstrap: BootstrapSettings = BootstrapSettings()
@@ -129,6 +131,7 @@ class RetrievalSettings:
 
     @embedding_timeout_s.validator
     @write_embedding_timeout_s.validator
+    @ledger_timeout_s.validator
     def _check_timeout(self, attribute: attrs.Attribute[float], value: float) -> None:
         if not 0.0 < value <= TIMEOUT_MAX:
             raise ValueError(f"must be more than 0 and at most {TIMEOUT_MAX:g} seconds, not {value}", attribute)

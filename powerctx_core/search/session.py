@@ -19,6 +19,8 @@ from powerctx_core.types import SessionKey
 __all__ = ["SessionCall"]
 
 _LANE = "store:sessions"
+_LEDGER_LANE = "store:ledger"
+"""Apart, so that a ledger that cannot be written keeps nobody from reading it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -74,17 +76,21 @@ class SessionCall:
     def record(self, turn: Turn, delivered: Iterable[tuple[str, str]]) -> int:
         """Record what is delivered, (URI, detail) of each; an answer that is decided is not lost when that fails."""
         job = partial(turn.record, session_store(self.engine.store), delivered)
+        limit = self.engine.settings.retrieval.ledger_timeout_s
+        left = self.limits.call.remaining()
         try:
             with self.engine.blame():
-                if self.limits.call.at is None:
-                    return job()
-                # Under a deadline it is still done, and nobody waits for it longer.
-                future = self.engine.lanes.queue(_LANE, job)
-                wait([future], self.limits.call.remaining())
+                # It is still done, as soon as whoever holds the store lets go of it; nobody waits for it longer.
+                future = self.engine.lanes.queue(_LEDGER_LANE, job)
+                wait([future], limit if left is None else min(limit, left))
                 if future.done():
                     return future.result()
         except PowerctxError as error:
             self.errors.append(f"dedup_turns: {error}")
             return 0
         self.late.append("session")
+        self.errors.append(
+            "dedup_turns: the store did not record in time what is delivered, so that a later turn may be given it "
+            f"again; retrieval.ledger_timeout_s is {limit:g}."
+        )
         return 0

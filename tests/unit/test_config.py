@@ -82,6 +82,7 @@ def test_defaults(read):
         "retrieval.default_search_type",
         "retrieval.embedding_timeout_s",
         "retrieval.write_embedding_timeout_s",
+        "retrieval.ledger_timeout_s",
     ] == [name for name, _, _ in show(effective)]
 
 
@@ -161,6 +162,7 @@ def test_empty_store_variable_is_unset(read):
         ("[recall]\nitem_bytes = 3", "$.recall.item_bytes in FILE: must be from 64 to 4096, not 3."),
         ("[recall]\nfamilies = []", "$.recall.families in FILE: is empty; name at least one family"),
         ("[recall]\nfamilies = ['a', 'b', 'a']", "$.recall.families in FILE: names 'a' twice."),
+        ("[retrieval]\nledger_timeout_s = 0", "$.retrieval.ledger_timeout_s in FILE: must be more than 0"),
         ("[retrieval]\nembedding_timeout_s = 0", "$.retrieval.embedding_timeout_s in FILE: must be more than 0"),
         ("store = ''", "$.store in FILE: is empty; leave it out instead."),
         ("[recall]\nfamilies = 'memory'", "$.recall.families in FILE: must be a list, not 'memory'."),

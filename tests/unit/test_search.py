@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -810,10 +811,56 @@ def test_a_ledger_that_hangs_holds_nobody_up(
     assert "session" in found.stats.late
 
 
+@pytest.mark.parametrize("parameters", [{}, {"deadline_ms": 60_000}])
+def test_a_ledger_that_cannot_be_written_holds_nobody_up(
+    ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch, gate: threading.Event, parameters: dict[str, Any]
+) -> None:
+    """The pack comes, says that it was not recorded, and calls behind it read the session; it is recorded at last."""
+    ctx.put(events(3))
+    record = MemoryLedger.record
+    done = threading.Event()
+
+    def waiting(*recording: Any) -> None:
+        gate.wait(30)
+        record(*recording)
+        done.set()
+
+    monkeypatch.setattr(MemoryLedger, "record", waiting)
+    for _ in range(2):
+        found = pack(ctx, **parameters, **TALK)
+        assert found.entries
+        assert found.stats.late == ("session",)
+        assert found.stats.dedup["recorded"] == 0
+        (told,) = found.stats.errors
+        assert "did not record in time" in told
+    gate.set()
+    assert done.wait(30)
+    later = pack(ctx, turn=5, session_id="s1", dedup_turns=9)
+    assert set(later.stats.tier_counts) <= {"uri"}
+
+
+def test_a_write_lock_of_another_process_holds_no_recall(tmp_path: Path) -> None:
+    """A recall is answered while somebody else writes to the file; what it delivered is told not to be recorded."""
+    path = tmp_path / "t.db"
+    with powerctx.open(f"sqlite:///{path}", settings={}) as ctx:
+        ctx.put(events(3))
+        other = sqlite3.connect(path, isolation_level=None)
+        try:
+            other.execute("BEGIN IMMEDIATE")
+            found = ctx.recall("walrus", scope_id=S, session_id="s1", score_threshold=0.0)
+            assert other.in_transaction
+        finally:
+            other.close()
+
+    assert found.entries
+    assert found.stats.late == ("session",)
+    assert "did not record in time" in found.stats.errors[0]
+
+
 def test_a_session_outlives_a_restart_and_threads(tmp_path: Path) -> None:
     """Turns of many threads on one session are all remembered, and still are when the store is opened again."""
     url = f"sqlite:///{tmp_path}/t.db"
-    with powerctx.open(url, settings={}) as ctx:
+    with powerctx.open(url, settings={"retrieval": {"ledger_timeout_s": 60.0}}) as ctx:
         ctx.put(events(12))
         given: list[str] = []
 
