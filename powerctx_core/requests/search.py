@@ -89,7 +89,8 @@ class SearchRequest:
             resources and skills above their abstract.
         dedup_turns: 0..100; with a session, what was delivered in this many user turns before is left out.
         turn: 0..1000000, a number that grows by one with every turn, for clients that record no messages.
-        exclude_uris: at most 200, whole or relative to *scope_id*; a URI excludes every revision, and what lies below it.
+        exclude_uris: at most 200, whole or relative to *scope_id*; a URI excludes every revision, and what lies below
+            it.
         renderer: name of an installed text form; ``flat-xml``.
         envelope: false leaves the envelope around the text to the caller.
         show: what to show of each entry beside its identity, such as ``score``.

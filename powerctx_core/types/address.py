@@ -181,7 +181,10 @@ def parse_uri(uri: str, scope_id: str | None = None) -> tuple[str, str, str, int
 
 def _what_is_wrong(uri: object, *, relative: bool) -> str:
     if relative:
-        return "is not a powerctx URI, but relative to a scope: pass that scope too, or write the base of the pack before it."
+        return (
+            "is not a powerctx URI, but relative to a scope: pass that scope too, or write the base of the pack before "
+            "it."
+        )
     if isinstance(uri, str) and _WHOLE_FAMILY.match(uri):
         return "is not a powerctx URI of an artifact, but names a family; write /<artifact> behind it."
     return (
