@@ -39,11 +39,14 @@ class Place:
 def place_of(field: str, uri: object, scope_id: str) -> Place:
     """Return what a URI names, whole or relative to a scope, whatever its revision.
 
+    A slash at its end says no more than that it has others below.
+
     Raises:
         InvalidRequest: it is no URI.
     """
     try:
-        return Place(*parse_uri(uri, scope_id)[:3])  # type: ignore[arg-type]  # it is looked at there
+        named = uri.rstrip("/") if isinstance(uri, str) else uri
+        return Place(*parse_uri(named, scope_id)[:3])  # type: ignore[arg-type]  # it is looked at there
     except InvalidRequest as error:
         raise InvalidRequest(f"{field}: {error}", field=field) from None
 
@@ -69,23 +72,36 @@ def checked_filter(value: object) -> Mapping[str, Any]:
 
 def _checked_value(name: str, wanted: object) -> Any:
     if isinstance(wanted, Mapping):
-        if (
-            not wanted
-            or set(wanted) - set(_BOUNDS)
-            or not all(isinstance(each, str | int | float) for each in wanted.values())
-        ):
-            raise InvalidRequest(f"filter {name}: bounds are gte and lte, each a string or a number.", field="filter")
+        if not wanted or set(wanted) - set(_BOUNDS) or not all(map(_orders, wanted.values())):
+            raise InvalidRequest(
+                f"filter {shown(name)}: bounds are gte and lte, each a string or a number, neither true, false nor "
+                "NaN.",
+                field="filter",
+            )
         return MappingProxyType(dict(wanted))
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         values = tuple(wanted)
-        if not values or len(values) > _VALUES_MAX or not all(isinstance(each, str | int | float) for each in values):
-            raise InvalidRequest(f"filter {name}: a list has 1 to {_VALUES_MAX} strings or numbers.", field="filter")
+        if not values or len(values) > _VALUES_MAX or not all(map(_compares, values)):
+            raise InvalidRequest(
+                f"filter {shown(name)}: a list has 1 to {_VALUES_MAX} strings or numbers, none of them NaN.",
+                field="filter",
+            )
         return values
-    if not isinstance(wanted, str | int | float):
+    if not _compares(wanted):
         raise InvalidRequest(
-            f"filter {name} is {shown(wanted)}; it must be a value, a list of values, or gte and lte.", field="filter"
+            f"filter {shown(name)} is {shown(wanted)}; it must be a value, a list of values, or gte and lte.",
+            field="filter",
         )
     return wanted
+
+
+def _compares(value: object) -> bool:
+    """Tell whether something can equal *value*, which nothing does with NaN."""
+    return isinstance(value, str | int | float) and value == value  # noqa: PLR0124 - it is how NaN is told
+
+
+def _orders(value: object) -> bool:
+    return _compares(value) and not isinstance(value, bool)
 
 
 @attrs.frozen(kw_only=True)
@@ -145,9 +161,10 @@ def _is_number(value: object) -> bool:
 
 
 def _within(value: Any, bounds: Mapping[str, Any]) -> bool:
-    for name, bound in bounds.items():
-        if isinstance(value, str) != isinstance(bound, str) or not (isinstance(value, str) or _is_number(value)):
-            return False
-        if (name == "gte" and value < bound) or (name == "lte" and value > bound):
-            return False
-    return True
+    if not (isinstance(value, str) or _is_number(value)):
+        return False
+    # What is not known to hold does not hold: NaN is on no side of a bound.
+    return all(
+        isinstance(value, str) == isinstance(bound, str) and (value >= bound if name == "gte" else value <= bound)
+        for name, bound in bounds.items()
+    )

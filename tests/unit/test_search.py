@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import attrs
 import pytest
+from hypothesis import given, strategies as st
 
 import powerctx_core as powerctx
 from powerctx_core import (
@@ -26,8 +28,9 @@ from powerctx_core import (
 )
 from powerctx_core.memory_sessions import MemoryLedger
 from powerctx_core.memory_store import MemorySnapshot
+from powerctx_core.requests.conditions import Conditions, checked_filter
 from powerctx_core.search import turns
-from powerctx_core.types import BUCKETS, SessionKey
+from powerctx_core.types import BUCKETS, Address, RawCandidate, SessionKey
 
 S = "project:demo"
 LONG = "The walrus service is deployed on Fridays. " + "It waits for the tide, and the tide waits for nobody. " * 40
@@ -172,6 +175,10 @@ def test_aliases_of_recall(ctx: powerctx.Context) -> None:
         ("filter", {"filter": {"mood": 1}}),
         ("filter", {"filter": {"layer": {"gt": 1}}}),
         ("filter", {"filter": {"meta.x": [[1]]}}),
+        *(("filter", {"filter": {"meta.x": wanted}}) for wanted in (
+            math.nan, [1, math.nan], {"gte": math.nan}, {"lte": math.nan}, {"gte": 1, "lte": math.nan},
+            {"gte": True}, {"lte": False}, {"gte": 0, "lte": True}, {"gte": None}, None, {}, [],
+        )),
         ("target_uri", {"target_uri": "powerctx://elsewhere/memory/a"}),
         ("limit", {"limit": 0}),
         ("categories", {"categories": ["a\x00"]}),
@@ -519,6 +526,47 @@ def test_filters_reach_every_bucket(ctx: powerctx.Context) -> None:
         assert {hit.address.artifact_id for hit in listed.hits} == expected
 
 
+@given(
+    value=st.one_of(st.text(max_size=3), st.booleans(), st.integers(), st.floats()),
+    bounds=st.dictionaries(
+        st.sampled_from(["gte", "lte"]),
+        st.one_of(st.text(max_size=3), st.integers(), st.floats(allow_nan=False)),
+        min_size=1,
+    ),
+)
+def test_a_range_holds_only_what_lies_in_it(value: Any, bounds: dict[str, Any]) -> None:
+    """Texts are compared with texts and numbers with numbers; truth values and NaN lie in no range."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    raw = RawCandidate(
+        address=Address(S, "memory", "a", 1), length=1, head="a", body_bytes=1, created_at=now, updated_at=now,
+        metadata={"x": value},
+    )  # fmt: skip
+    kinds = {isinstance(each, str) for each in (value, *bounds.values())}
+    inside = (
+        len(kinds) == 1
+        and not isinstance(value, bool)
+        and value == value  # noqa: PLR0124 - no NaN
+        and not ("gte" in bounds and value < bounds["gte"])
+        and not ("lte" in bounds and value > bounds["lte"])
+    )
+
+    assert Conditions(filter=checked_filter({"meta.x": bounds})).hold(raw) is inside
+
+
+def test_a_slash_at_the_end_of_a_uri(ctx: powerctx.Context) -> None:
+    """What is excluded or aimed at is the same with it and without."""
+    ctx.put([note("a", "walrus a", kind="directory"), note("a/b", "walrus b"), note("ab", "walrus d")])
+    stem = "powerctx://project%3Ademo/memory/a"
+
+    for uri in (stem, f"{stem}/", f"{stem}//"):
+        assert set(names(pack(ctx, exclude_uris=[uri]))) == {"ab"}
+        hits = ctx.find("walrus", scope_id=S, target_uri=uri).hits
+        assert {hit.address.artifact_id for hit in hits} == {"a", "a/b"}
+    for wrong in ("powerctx://project%3Ademo/memory/", "/", ""):
+        with pytest.raises(InvalidRequest, match="exclude_uris"):
+            pack(ctx, exclude_uris=[wrong])
+
+
 def test_excluded_uris_and_what_lies_below(ctx: powerctx.Context) -> None:
     """A URI excludes each revision of what it names and all below it, in its scope and family alone."""
     ctx.put([note("a", "walrus a"), note("a/b", "walrus b"), note("a/b/c", "walrus c"), note("ab", "walrus d")])
@@ -862,13 +910,13 @@ def test_a_session_outlives_a_restart_and_threads(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/t.db"
     with powerctx.open(url, settings={"retrieval": {"ledger_timeout_s": 60.0}}) as ctx:
         ctx.put(events(12))
-        given: list[str] = []
+        delivered: list[str] = []
 
         def call(name: str) -> None:
             for _ in range(5):
                 found = pack(ctx, max_tokens=300, session_id="s1", dedup_turns=50, turn=1, exclude_uris=[
                     f"powerctx://project%3Ademo/memory/{name}"])  # fmt: skip
-                given.extend(entry.uri for entry in found.entries if entry.detail != "uri")
+                delivered.extend(entry.uri for entry in found.entries if entry.detail != "uri")
 
         threads = [threading.Thread(target=call, args=(f"e{n:02}",)) for n in range(8)]
         for thread in threads:
@@ -878,8 +926,8 @@ def test_a_session_outlives_a_restart_and_threads(tmp_path: Path) -> None:
     with powerctx.open(url, settings={}) as again:
         later = pack(again, max_tokens=32000, session_id="s1", dedup_turns=50, turn=2)
 
-    assert set(given)
-    assert not set(given) & {entry.uri for entry in later.entries if entry.detail != "uri"}
+    assert set(delivered)
+    assert not set(delivered) & {entry.uri for entry in later.entries if entry.detail != "uri"}
 
 
 def test_sessions_of_other_scopes_are_other_sessions(ctx: powerctx.Context) -> None:
