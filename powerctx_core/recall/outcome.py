@@ -139,6 +139,8 @@ def prepared(
     nothing = NOTHING_TO_READ if request.delivery == "split" else None
     tools = nothing if found is None else found.tools
     text = None if found is None else found.text
+    if found is not None and effort is not None and effort.partial:
+        late = [*late, "gate"]
     if text is not None:
         return PreparedContext(
             status="ready",

@@ -44,7 +44,8 @@ class Diagnostics:
         outcome: ``delivered``, ``no_content``, ``no_match``, ``below_threshold``, ``budget``, ``deadline`` (nothing is
             delivered, and something was late) or ``source_error`` (nothing is delivered, and a family failed).
         partial: something is missing, since it did not answer in time or failed: *late* and *failed* name it.
-        late: families, ``family:channel`` where only a channel is missing, ``renderer:name``, and ``usage``.
+        late: families, ``family:channel`` where only a channel is missing, ``renderer:name``, ``usage``, and
+            ``gate``, a round of which was dropped.
         failed: family -> why the call went on without it: ``invalid`` when it broke the contract of a pool, else the
             name of what it raised.
         request_id: for correlation in logs.

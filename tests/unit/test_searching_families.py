@@ -215,7 +215,8 @@ def test_a_round_that_is_late_is_dropped_whole() -> None:
         with opened("archive", "memory", archive=archive) as ctx:
             ctx.put([Item(scope_id="s", text="alpha one")])
             started = time.monotonic()
-            prepared = ctx.prepare(QUERY, scope_id="s", gate="v2", policy="powerctx.recall.v1", deadline_ms=LATE_MS)
+            asked = {"gate": "v2", "policy": "powerctx.recall.v1", "include_receipt": True, "receipt_version": 2}
+            prepared = ctx.prepare(QUERY, scope_id="s", deadline_ms=LATE_MS, **asked)
             assert time.monotonic() - started < HANGS_S / 2
     finally:
         ended.set()
@@ -223,6 +224,9 @@ def test_a_round_that_is_late_is_dropped_whole() -> None:
     effort = prepared.diagnostics.effort
     assert effort is not None
     assert (1, True, 0) == (effort.rounds, effort.partial, effort.added_searches)
+    assert (True, ("gate",)) == (prepared.diagnostics.partial, prepared.diagnostics.late)
+    assert prepared.receipt is not None
+    assert prepared.receipt.partial
     assert {"s-2"} <= names(prepared)
 
 
