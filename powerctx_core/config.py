@@ -27,7 +27,7 @@ from powerctx_core.settings import (
     TokenSettings,
     TrimSettings,
 )
-from powerctx_core.toml_file import read_toml
+from powerctx_core.toml_file import expanded, read_toml
 from powerctx_core.wire.strict import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert
 
 __all__ = [
@@ -150,14 +150,14 @@ def _placed(recall: RecallSettings, origins: Mapping[str, str], file: Path | Non
     """Return the settings with paths that the settings file names counted from its folder."""
     if file is None or origins.get("recall.gate_files") != str(file):
         return recall
-    return attrs.evolve(recall, gate_files=tuple(file.parent / each.expanduser() for each in recall.gate_files))
+    return attrs.evolve(recall, gate_files=tuple(file.parent / expanded(each) for each in recall.gate_files))
 
 
 def _find(cwd: Path, user_dir: Path | None) -> Path | None:
     folder = cwd.absolute()
     for candidate in (*(each / FILE for each in (folder, *folder.parents)), _user_file(user_dir)):
         try:
-            if candidate.is_file():
+            if candidate.exists() and not candidate.is_dir():  # of a pipe, reading tells that it is none
                 return candidate
         except OSError:  # a folder on the way that may not be read holds no settings of this user
             continue
@@ -237,12 +237,16 @@ def _resolved(keys: Keys, value: Any, environ: Mapping[str, str], base: Path) ->
         found = environ.get(name)
         return Secret(found) if found is not None else _unresolved(value, f"the variable {name} is not set")
     if colon and kind == "$file":
-        path = base / Path(name).expanduser()
+        path = Path(name)
         try:
+            path = base / path.expanduser()
             return Secret(path.read_text(encoding="utf-8-sig").rstrip("\r\n"))
-        except (OSError, UnicodeDecodeError) as error:
-            cause = "is not UTF-8 text" if isinstance(error, ValueError) else f"cannot be read ({error.strerror})"
-            return _unresolved(value, f"{path} {cause}")
+        except UnicodeDecodeError:
+            return _unresolved(value, f"{path} is not UTF-8 text")
+        except OSError as error:
+            return _unresolved(value, f"{path} cannot be read ({error.strerror})")
+        except (RuntimeError, ValueError):  # it has no such user's home, or a NUL
+            return _unresolved(value, f"{str(path)!r} is no path of a file")
     if isinstance(value, RawText):
         return RawSecret(value) if is_secret(keys) or holds_secret(keys, value) else value
     return Secret(value) if is_secret(keys) else value

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from powerctx_core.errors import ConfigError, InvalidRequest, shown
 from powerctx_core.recall.gate import OFF, SHIPPED, GatePolicy
-from powerctx_core.toml_file import read_toml
+from powerctx_core.toml_file import expanded, read_toml
 from powerctx_core.wire.strict import Mismatch, Problem, convert
 
 __all__ = ["gate_named", "installed_gates", "is_path", "read_gate"]
@@ -59,9 +59,9 @@ def installed_gates(files: Iterable[Path]) -> Mapping[str, GatePolicy]:
     found = dict(SHIPPED)
     places: dict[str, Path] = {}
     for file in files:
-        policy = read_gate(file.expanduser())
+        policy = read_gate(expanded(file))
         known = places.setdefault(policy.policy_id, file)
-        if known.expanduser().resolve() != file.expanduser().resolve():
+        if expanded(known).resolve() != expanded(file).resolve():
             raise ConfigError(f"{file}: policy_id {policy.policy_id!r} is that of {known}, too; rename one of them.")
         found[policy.policy_id] = policy
     return MappingProxyType(found)

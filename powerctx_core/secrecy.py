@@ -8,6 +8,7 @@ from typing import Any
 
 from powerctx_core.errors import url_secrets
 from powerctx_core.settings import Settings
+from powerctx_core.toml_file import NotToml, parse_toml
 from powerctx_core.wire.strict import RawSecret, RawText, Secret, Unresolved
 
 __all__ = ["Keys", "holds_secret", "is_secret", "is_secret_number", "parsed", "secrets", "secrets_in"]
@@ -45,11 +46,9 @@ def parsed(text: RawText) -> Any:
     """Return the list or table that a variable spells, or else *text* itself."""
     if not text.lstrip().startswith(("[", "{")):
         return text
-    import tomllib  # only such a variable needs it
-
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"value = {text}")["value"]
+    except NotToml:
         return text
     return value if isinstance(value, list | dict) else text
 

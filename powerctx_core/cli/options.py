@@ -109,11 +109,12 @@ class Invocation:
             ConfigError: it names a file that cannot be used.
         """
         from powerctx_core.gates import is_path, read_gate
+        from powerctx_core.toml_file import expanded
 
         if value is None or not is_path(value):
             return value
         self.gate_file = Path(value)
-        return read_gate(self.gate_file.expanduser()).policy_id
+        return read_gate(expanded(self.gate_file)).policy_id
 
 
 def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:

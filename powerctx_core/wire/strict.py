@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from powerctx_core.errors import InvalidRequest, redacted
+from powerctx_core.toml_file import NotToml, parse_toml
 
 if TYPE_CHECKING:
     import cattrs
@@ -133,6 +135,8 @@ class _Refused(_Unusable):
 def _shown(value: object) -> str:
     if isinstance(value, Secret | RawSecret):
         return "'***'"
+    if isinstance(value, int) and abs(value) >= _WHOLE:
+        return "one of more than 64 bits"
     text = redacted(repr(str(value) if isinstance(value, str) else value))
     return text if len(text) <= 60 else text[:56] + " …"
 
@@ -229,11 +233,9 @@ def _ready(value: Any, wanted: type, expected: str) -> Any:
 
 
 def _toml(text: RawText, expected: str) -> Any:
-    import tomllib  # only variables are read as TOML
-
     try:
-        table = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+        table = parse_toml(f"value = {text}")
+    except NotToml:
         table = {}
     if list(table) != ["value"]:
         raise _Refused(text, expected)
@@ -250,12 +252,18 @@ def _scalar(cls: type, expected: str, accepts: Callable[[Any], bool]) -> Hook:
     return structure_scalar
 
 
+_WHOLE = 1 << 63
+"""Whole numbers have 64 bits, as in TOML; a longer one has no place in a store."""
+
+
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and -_WHOLE <= value < _WHOLE
 
 
 def _is_number(value: Any) -> bool:
-    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _moment(value: Any, _: Any) -> datetime:

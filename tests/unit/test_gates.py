@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import attrs
 import pytest
+from click.testing import CliRunner
 
 import powerctx_core as powerctx
 from powerctx_core import ConfigError, InvalidRequest, Item
+from powerctx_core.cli.program import program
 from powerctx_core.config import load
 from powerctx_core.gates import gate_named, installed_gates, is_path, read_gate
 from powerctx_core.recall.gate import SHIPPED, V2, GatePolicy, check_floors
@@ -81,6 +85,8 @@ OK = 'policy_id = "acme.gate.v1"\n'
         ("", "policy_id is required."),
         (OK + "min_candidate = 3", "min_candidate is unknown; did you mean 'min_candidates'? allowed: policy_id, max_"),
         (OK + "floor = {cosine = 0.3}", "floor is unknown; "),
+        (OK + "min_top_score = " + "9" * 400, "min_top_score must be a number, not one of more than 64 bits."),
+        (OK + "max_rounds = " + "9" * 400, "max_rounds must be a whole number, not one of more than 64 bits."),
         (OK + "max_rounds = 3", "max_rounds is 3; 0, 1 and 2 are allowed."),
         (OK + 'max_rounds = "2"', "max_rounds must be a whole number, not '2'."),
         (OK + "max_rounds = 1.0", "max_rounds must be a whole number, not 1.0."),
@@ -143,6 +149,14 @@ def test_everything_that_is_wrong_is_said(write: Callable[..., Path]) -> None:
         ("policy_id = ", "is not valid TOML: "),
         (b'policy_id = "\xff"', "is not UTF-8 text (line 1); save it as UTF-8."),
         (None, "is not there; correct its path."),
+        (
+            "a = " + "[" * 5000 + "]" * 5000,
+            "is not valid TOML: it is nested more than 32 levels deep; write it flatter.",
+        ),
+        ("a = " + "[" * 40 + "]" * 40, "is not valid TOML: it is nested more than 32 levels deep; write it flatter."),
+        ("a" + ".a" * 3000 + " = 1", "is not valid TOML: it is nested more than 32 levels deep; write it flatter."),
+        ("[" + "a." * 3000 + "a]", "is not valid TOML: it is nested more than 32 levels deep; write it flatter."),
+        (OK + "max_rounds = " + "9" * 5000, "is not valid TOML: the number at line 2 is far too long; TOML has whole "),
     ],
 )
 def test_files_that_cannot_be_read(write: Callable[..., Path], text: str | bytes | None, sentence: str) -> None:
@@ -154,6 +168,53 @@ def test_files_that_cannot_be_read(write: Callable[..., Path], text: str | bytes
         read_gate(file)
     with pytest.raises(ConfigError, match=r"is a folder; name a file in it\.$"):
         read_gate(file.parent)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "user", "no path"])
+def test_what_is_no_file_of_anyone(tmp_path: Path, kind: str) -> None:
+    """What would never end to be read, a user who is not there and no path at all are told, wherever they stand."""
+    names = {"device": "/dev/zero", "user": "~no-such-user-at-all/x.toml", "no path": "a\0.toml"}
+    file = names.get(kind, str(tmp_path / "pipe.toml"))
+    if kind == "pipe":
+        os.mkfifo(file)
+    told = {"user": "is not there: no home is known for ~no-such-user-at-all; ", "no path": "is no path of a file."}
+    sentence = told.get(kind, "is no regular file; name a file of TOML.")
+
+    with pytest.raises(ConfigError) as opened:
+        powerctx.open("memory://", plugins=(), settings={"recall.gate_files": [file]})
+    asked = CliRunner().invoke(program, ["prepare", "x", "--scope", "s", "--store", "memory://", "--gate", file])
+
+    assert sentence in str(opened.value)
+    assert (asked.exit_code, sentence in asked.stderr) == (2, True), asked.output
+    assert "Traceback" not in asked.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a = " + "[" * 5000, "a" + ".a" * 3000 + " = 1", "x = " + "9" * 5000, 'recall.gate_files = ["~no-such-u/x"]'],
+)
+def test_a_settings_file_is_read_alike(tmp_path: Path, text: str) -> None:
+    """What is too deep, too long or of nobody is one sentence there, and in a variable."""
+    (tmp_path / "powerctx.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load({}, {}, tmp_path, tmp_path)
+
+    assert len(str(caught.value).splitlines()) == 1
+    (tmp_path / "powerctx.toml").unlink()
+    os.mkfifo(tmp_path / "powerctx.toml")
+    with pytest.raises(ConfigError, match=r"powerctx\.toml is no regular file; "):
+        load({}, {}, tmp_path, tmp_path)
+    for setting in ("RECALL__MAX_CANDIDATES", "PARTS__X", "RECALL__GATE_FILES"):
+        variable = text.partition(" = ")[2]
+        with contextlib.suppress(ConfigError):
+            load({}, {f"POWERCTX_{setting}": variable}, tmp_path / "none", tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", ["~no-such-user-at-all/secret", "a\0b"])
+def test_a_secret_of_nobody_is_told_when_it_is_needed(tmp_path: Path, name: str) -> None:
+    """A reference to a file that no one can have is like one to a file that is not there."""
+    with pytest.raises(ConfigError, match=r"cannot be resolved: .* is no path of a file"):
+        load({"recall.policy": f"$file:{name}"}, {}, tmp_path, tmp_path)
 
 
 def test_two_files_of_one_id(write: Callable[..., Path], tmp_path: Path) -> None:
