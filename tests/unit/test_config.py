@@ -83,6 +83,7 @@ def test_defaults(read):
         "retrieval.embedding_timeout_s",
         "retrieval.write_embedding_timeout_s",
         "retrieval.ledger_timeout_s",
+        "retrieval.bootstrap",
     ] == [name for name, _, _ in show(effective)]
 
 

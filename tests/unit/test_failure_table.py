@@ -297,12 +297,18 @@ ROWS = {
     "the chosen store does not open": "tests/bad_plugins/test_bad_plugins.py::test_store_that_does_not_open",
     "the store fails while it is read": "test_the_store_fails_while_it_is_read",
     "the store cannot tell how often items were used": "tests/unit/test_trim.py::test_counts_that_are_late_are_named",
+    "what a session is given is not recorded within": (
+        "tests/unit/test_search.py::test_a_ledger_that_cannot_be_written_holds_nobody_up"
+    ),
     "the embedder fails, or takes longer than": "test_the_embedder_fails",
     "the engine that keeps a store's vectors": "plugins/powerctx-chroma/tests/test_server.py::test_words_alone",
     "a family raises, also `SystemExit`": "test_a_family_raises",
     "a family breaks its contract: another scope, more members": "test_a_family_breaks_its_contract",
     "all that could have answered failed": "test_all_families_fail",
     "a family does not answer by the deadline": "test_a_family_is_late",
+    "a further round of the gate does not come by the deadline": (
+        "tests/unit/test_searching_families.py::test_a_round_that_is_late_is_dropped_whole"
+    ),
     "the vector search or the query's vector does not come by": "test_a_channel_is_late",
     "a family's factory, or that of its": "tests/bad_plugins/test_bad_families.py::test_factories_that_hang",
     "a plugin's renderer or token estimator hangs, or its": "test_the_renderer_is_late",
