@@ -79,8 +79,8 @@ class Listing:
     Attributes:
         sources: what is to be read, in order.
         bad: what cannot be read, as far as is known before reading.
-        skipped: ending (``no ending``, ``no regular file``, ``link out of the folder``) -> number of files that were
-            passed over.
+        skipped: ending (``no ending``, ``no regular file``, ``link out of the folder``, ``link to what is hidden``) ->
+            number of files that were passed over.
         folders: ids of the folders that were walked, as far as they have one.
     """
 
@@ -249,8 +249,10 @@ class _Finder:
         """
         if not link.exists():
             self.bad.append(BadLine(str(link), None, "is a link to nothing."))
-        elif not Path(os.path.realpath(link)).is_relative_to(root):
+        elif not (target := Path(os.path.realpath(link))).is_relative_to(root):
             self.skipped["link out of the folder"] += 1
+        elif any(name.startswith(".") for name in target.relative_to(root).parts):
+            self.skipped["link to what is hidden"] += 1
         else:
             return not link.is_dir()
         return False

@@ -186,6 +186,18 @@ def test_links_and_loops() -> None:
     assert "secret" not in " ".join(item.text for item in current("resource").values())
 
 
+def test_links_to_what_is_hidden() -> None:
+    """What a walk passes over because it is hidden does not come in by a link."""
+    write("h", {".git/config": "token", ".env": "token", "a/x.md": "walrus"})
+    for name, target in (("config.md", ".git/config"), ("env.txt", ".env"), ("git", ".git")):
+        Path("h", name).symlink_to(target)
+
+    listing = find_sources(["h"])
+
+    assert ["a/x.md"] == [source.artifact_id for source in listing.sources]
+    assert {"link to what is hidden": 3} == dict(listing.skipped)
+
+
 def test_a_linked_folder_that_is_named_is_walked() -> None:
     """The folder that is named may be a link itself."""
     write("real", {"a/x.md": "walrus"})
