@@ -152,8 +152,10 @@ class _Fill:
         if place not in self.chosen and len(self.chosen) >= self.most:
             return
         ladder, spent = self.ladders[place], self._spent(place)
-        # Nothing is gained by a cut of what stands there whole already.
-        if not ladder.rungs or spent >= ladder.rungs[-1].cost:
+        taken = self.chosen.get(place)
+        # Nothing is gained by a cut of what stands there whole already; a cap is a cut itself.
+        whole = taken is not None and not taken.cut
+        if not ladder.rungs or (whole and spent >= ladder.rungs[-1].cost):
             return
         found = ladder.cut(self.left + spent)
         if found is not None and spent < found.cost <= self.left + spent + _SLACK:

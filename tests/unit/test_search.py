@@ -254,6 +254,14 @@ def test_wide_before_deep_and_the_budget_is_spent(ctx: powerctx.Context) -> None
         assert found.stats.used_tokens >= 0.9 * found.stats.max_tokens
 
 
+@pytest.mark.parametrize("max_tokens", [400, 1600, 3000, 8000])
+def test_a_text_longer_than_any_budget_spends_it(ctx: powerctx.Context, max_tokens: int) -> None:
+    """The budget of one long text is spent, whether it ends within what comes with a candidate or behind it."""
+    ctx.put([note("long", "walrus " + "It waits for the tide, and nobody else does. " * 3000)])
+
+    assert pack(ctx, max_tokens=max_tokens).stats.used_tokens >= 0.9 * max_tokens
+
+
 def test_an_entity_of_400_tokens_arrives_in_full(ctx: powerctx.Context) -> None:
     """Where there is budget to spare nothing stays at a low tier."""
     ctx.put([note("big", LONG, category="entities", abstract="A walrus service.")])
