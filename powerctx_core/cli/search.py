@@ -115,7 +115,7 @@ def search(invocation: Invocation, /, *, query: str | None, scope: str, **option
             ctx.embedding.warm()
         found = ctx.search(request)
         if isinstance(found, ContextPack):
-            _show(invocation, found)
+            _show(invocation, found, excluding=request.exclude_uris is not None)
             return
         _show_list(invocation, found, lambda: advice(ctx, found.diagnostics, scope, request.references, filtered=True))
 
@@ -135,10 +135,11 @@ def recall(invocation: Invocation, /, *, query: str, scope: str, **options: Any)
 
     These are --purpose coding, --score-threshold 0.35, and --dedup-turns 5 with a --session.
     """
+    parameters = search_parameters(options)
     with invocation.open() as ctx:
         ctx.embedding.warm()
-        pack = ctx.recall(query_text(query), scope_id=scope, **search_parameters(options))
-    _show(invocation, pack)
+        pack = ctx.recall(query_text(query), scope_id=scope, **parameters)
+    _show(invocation, pack, excluding="exclude_uris" in parameters)
 
 
 def search_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +186,8 @@ def _number(option: str, text: str, convert: Callable[[str], Any]) -> Any:
         raise InvalidRequest(f"{option} has {text!r}, which is no number.") from None
 
 
-def _show(invocation: Invocation, pack: ContextPack) -> None:
+def _show(invocation: Invocation, pack: ContextPack, *, excluding: bool) -> None:
+    """Print a pack, and one line about it; see :func:`summary`."""
     from powerctx_core import wire
 
     if invocation.json:
@@ -196,11 +198,11 @@ def _show(invocation: Invocation, pack: ContextPack) -> None:
         output.json_note(wire.to_json(pack.receipt))
     if pack.rendered:
         output.text(pack.rendered)
-    output.note(summary(pack))
+    output.note(summary(pack, excluding=excluding))
 
 
-def summary(pack: ContextPack) -> str:
-    """Return the line about a pack."""
+def summary(pack: ContextPack, *, excluding: bool = False) -> str:
+    """Return the line about a pack; *excluding* says that it counts what was left out also when that is nothing."""
     stats = pack.stats
     tiers = ", ".join(f"{count} {detail}" for detail, count in stats.tier_counts.items())
     why = {
@@ -216,6 +218,7 @@ def summary(pack: ContextPack) -> str:
         *([f"{output.pieces(stats.returned, 'entry').replace('entrys', 'entries')} ({tiers})"] if tiers else []),
         f"{stats.used_tokens} of {stats.max_tokens} tokens",
         *([f"{stats.cooled} delivered before"] if stats.cooled else []),
+        *([f"excluded {stats.excluded}"] if excluding or stats.excluded else []),
         *(f"ignored: {each}" for each in stats.ignored),
         *stats.errors,
         *missing(pack.diagnostics),

@@ -23,7 +23,7 @@ Scalar = str | int | float | bool
 
 @attrs.frozen
 class Place:
-    """What a URI names: an artifact, in any revision, and all that lies below it."""
+    """What a URI names: an artifact, in any revision, and all that lies below it, such as the parts of a document."""
 
     scope_id: str
     family: str
@@ -32,7 +32,7 @@ class Place:
     def holds(self, scope_id: str, family: str, artifact_id: str) -> bool:
         """Tell whether an artifact is the one that is named, or lies below it."""
         return (scope_id, family) == (self.scope_id, self.family) and (
-            artifact_id == self.artifact_id or artifact_id.startswith(f"{self.artifact_id}/")
+            artifact_id == self.artifact_id or artifact_id.startswith((f"{self.artifact_id}/", f"{self.artifact_id}#"))
         )
 
 

@@ -385,7 +385,7 @@ def test_life_of_an_item() -> None:
     assert "second\n" == run("read", uri, "--store", STORE).stdout
     assert "first\n" == run("read", f"{uri}@1", "--store", STORE).stdout
     assert "first\n" == run("read", "memory/m0@1", "--scope", "project:demo", "--store", STORE).stdout
-    failed(run("read", "memory/m0@1", "--store", STORE), 1, "pass that scope too")
+    failed(run("read", "memory/m0@1", "--store", STORE), 2, "pass that scope too")
     assert "first" == json.loads(run("read", f"{uri}@1", "--store", STORE, "--json").stdout)["text"]
     states = json.loads(run("history", uri, "--store", STORE, "--json").stdout)
     assert ["superseded", "current"] == [revision["state"] for revision in states]
@@ -963,3 +963,16 @@ def test_settings_of_gates_that_do_not_fit() -> None:
     assert f"{Path.cwd() / 'x.toml'} is not there; correct its path." in shown.stderr
     assert re.search(r'^recall\.gate_files +\["x\.toml"\]', shown.stdout, re.MULTILINE)
     failed(run(*THIN_QUERY), 2, f"{Path.cwd() / 'x.toml'} is not there; correct its path.")
+
+
+def test_what_a_pack_leaves_out_is_told() -> None:
+    """The line about a pack counts what was excluded, also when it was nothing, and names what had no effect."""
+    stored("A walrus swims.")
+    asked = ("recall", "walrus", "--scope", "project:demo", "--store", STORE)
+
+    assert "excluded" not in run(*asked).stderr
+    assert "excluded 0" in run(*asked, "--exclude-uri", "memory/none").stderr
+    told = run(*asked, "--exclude-uri", "memory/m0")
+    assert "" == told.stdout
+    assert "empty (no_match)" in told.stderr
+    assert "excluded 1" in told.stderr

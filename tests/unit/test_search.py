@@ -589,6 +589,17 @@ def test_excluded_uris_and_what_lies_below(ctx: powerctx.Context) -> None:
     assert set(names(pack(ctx, exclude_uris=["powerctx://project%3Ademo/skill/a"]))) == {"a", "a/b", "a/b/c", "ab"}
 
 
+def test_a_document_in_parts_is_one_document(ctx: powerctx.Context) -> None:
+    """The URI of a document holds for the parts that it was split into, and that of a part for the part alone."""
+    ctx.put([note(name, f"walrus in {name}") for name in ("bike.md", "bike.md#1", "bike.md#2", "bike.mdx")])
+
+    assert names(pack(ctx, exclude_uris=["memory/bike.md"])) == ["bike.mdx"]
+    assert len(ctx.search("walrus", scope_id=S, target_uri="memory/bike.md").hits) == 3
+    assert set(names(pack(ctx, exclude_uris=["memory/bike.md%231"]))) == {"bike.md", "bike.md#2", "bike.mdx"}
+    with pytest.raises(InvalidRequest, match=r"names a family; write /<artifact>"):
+        pack(ctx, exclude_uris=["powerctx://project%3Ademo/memory"])
+
+
 def test_uris_as_the_text_shows_them(ctx: powerctx.Context) -> None:
     """What a pack cites can be read, excluded and looked below as it stands there, with the scope of the call."""
     odd = ["a", "walrus.md#233", "a/b c", "资料/é", "100%", "x:y", "http://z", "a@1"]
