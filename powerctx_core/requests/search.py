@@ -240,6 +240,10 @@ class SearchRequest:
         check_whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
         check_whole("dedup_turns", self.dedup_turns, 0, DEDUP_TURNS_MAX)
         check_whole("turn", self.turn, 0, TURN_MAX)
+        if self.session_id is None:
+            for name in ("dedup_turns", "turn", "bootstrap_exclude"):
+                if getattr(self, name):
+                    raise InvalidRequest(f"{name} has no meaning without a session; pass session_id too.", field=name)
         check_named("purpose", self.purpose, optional=True)
         check_named("renderer", self.renderer, optional=True)
         self._map("quotas", lambda field, value: check_whole(field, value, 0, QUOTA_MAX, optional=False))
@@ -251,9 +255,10 @@ class SearchRequest:
             check_choice("lifecycle", self.lifecycle, LIFECYCLES)
         check_flag("envelope", self.envelope)
         check_flag("bootstrap_exclude", self.bootstrap_exclude)
-        for name, allowed in (("trim", TRIMS), ("gate", ("off",))):
-            if getattr(self, name) is not None:
-                check_choice(name, getattr(self, name), allowed)
+        if self.trim is not None:
+            check_choice("trim", self.trim, TRIMS)
+        if self.gate not in (None, "off"):
+            raise InvalidRequest(f"gate is {shown(self.gate)}, and search has none yet; prepare has.", field="gate")
         for name, most in (("show", None), ("exclude_uris", EXCLUDED_MAX)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, checked_names(name, getattr(self, name), limit=most))

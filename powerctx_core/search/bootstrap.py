@@ -62,7 +62,6 @@ class Bootstrap:
         self.late: list[str] = []
         self.failed: dict[str, str] = {}
         self.errors: list[str] = []
-        self.ignored: list[str] = []
         self.timings: dict[str, float] = {}
 
     def __call__(self) -> ContextPack:
@@ -114,8 +113,6 @@ class Bootstrap:
     def _dedup_turns(self) -> int:
         request = self.request
         if request.session_id is None:
-            if request.dedup_turns:
-                self.ignored.append("dedup_turns: there is no session_id")
             return 0
         if request.dedup_turns is None:
             return _DEDUP_TURNS if isinstance(self.engine.store, SessionStore) else 0
@@ -213,7 +210,6 @@ class Bootstrap:
             max_tokens=self.max_tokens,
             used_tokens=ceil(made.cost),
             dedup={} if turn is None else {"turn": turn.number, "turns": turn.dedup_turns, "recorded": recorded},
-            ignored=tuple(self.ignored),
             partial=told.partial,
             late=late,
             failed=told.failed,

@@ -127,10 +127,6 @@ def wants_of(
     ignored = []
     if quotas and request.limit is not None:
         ignored.append("limit: quotas say how many entries there are")
-    if request.dedup_turns and request.session_id is None:
-        ignored.append("dedup_turns: there is no session_id")
-    if request.bootstrap_exclude and request.session_id is None:
-        ignored.append("bootstrap_exclude: there is no session_id")
     return Wants(
         request=request,
         specs={spec.name: spec for spec in specs},

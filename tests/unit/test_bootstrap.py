@@ -216,16 +216,15 @@ def test_the_last_start_counts(ctx: powerctx.Context) -> None:
 
 
 def test_nothing_is_recorded_unasked(ctx: powerctx.Context) -> None:
-    """Without a session, or with dedup_turns 0, the ledger stays as it is; without a session the exclusion says so."""
+    """Without a session, or with dedup_turns 0, the ledger stays as it is; an exclusion needs a session."""
     ctx.put([item("a", "A walrus.", category="events")])
     start(ctx)
     start(ctx, session_id="s", dedup_turns=0)
     found = ctx.recall("walrus", scope_id=S, session_id="s", bootstrap_exclude=True, score_threshold=0.0)
 
     assert len(found.entries) == 1
-    assert ctx.recall("walrus", scope_id=S, bootstrap_exclude=True).stats.ignored == (
-        "bootstrap_exclude: there is no session_id",
-    )
+    with pytest.raises(InvalidRequest, match="bootstrap_exclude has no meaning without a session"):
+        ctx.recall("walrus", scope_id=S, bootstrap_exclude=True)
 
 
 # --- Budgets ---

@@ -161,6 +161,11 @@ def test_aliases_of_recall(ctx: powerctx.Context) -> None:
         ("purpose", {"mode": "context", "purpose": "nothing"}),
         ("dedup_turns", {"mode": "context", "dedup_turns": 101}),
         ("turn", {"mode": "context", "turn": 1_000_001}),
+        ("dedup_turns", {"mode": "context", "dedup_turns": 1}),
+        ("turn", {"mode": "context", "turn": 1}),
+        ("gate", {"mode": "context", "gate": "v2"}),
+        ("gate", {"mode": "context", "gate": 1}),
+        ("quotas", {"mode": "context", "quotas": {"memory": 1}}),
         ("exclude_uris", {"mode": "context", "exclude_uris": ["nothing"]}),
         ("exclude_uris", {"mode": "context", "exclude_uris": [f"powerctx://a/memory/{n}" for n in range(201)]}),
         ("other_peer_penalty", {"mode": "context", "other_peer_penalty": {"nothing": 0.1}}),
@@ -844,7 +849,6 @@ def test_nothing_is_written_unless_it_is_asked_for(ctx: powerctx.Context, monkey
     monkeypatch.setattr(MemoryLedger, "record", lambda *_: pytest.fail("a ledger was written"))
     ctx.put(events(3))
     pack(ctx, session_id="s1")
-    assert pack(ctx, dedup_turns=3).stats.ignored == ("dedup_turns: there is no session_id",)
     pack(ctx, "zebra", **TALK)
     ctx.recall("walrus", scope_id=S)
     ctx.search("walrus", scope_id=S, session_id="s1")
