@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
-from powerctx_core.errors import InvalidRequest, blanked, redacted
+from powerctx_core.errors import InvalidRequest, blanked, redacted, shown
 
 if TYPE_CHECKING:
     from powerctx_core.config import Effective
@@ -210,15 +210,21 @@ def _moment(name: str, value: str) -> datetime:
     try:
         time = datetime.fromisoformat(value)
     except ValueError:
-        raise InvalidRequest(f"--{name} {value!r} is not a date; write 2026-01-31 or 2026-01-31T12:00:00Z.") from None
+        raise InvalidRequest(
+            f"--{name} {shown(value)} is not a date; write 2026-01-31 or 2026-01-31T12:00:00Z."
+        ) from None
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _json(option: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise InvalidRequest(f"{option} is not JSON: {error}.") from None
+    except ValueError:  # Python's limit
+        raise InvalidRequest(f"{option} has a whole number of too many digits; shorten it.") from None
+    except RecursionError:
+        raise InvalidRequest(f"{option} is nested too deep; write a field and a value, a list, or bounds.") from None
 
 
 def listed(value: str | None) -> tuple[str, ...] | None:
@@ -243,7 +249,8 @@ def section_list(value: str | None) -> list[dict[str, Any]] | str | None:
         family, equals, limit = part.partition("=")
         if not equals or not limit.strip().isdecimal():
             raise InvalidRequest(
-                f"--sections has {part!r}; write family=entries, such as memory=6,experience=2, or default, or none.",
+                f"--sections has {shown(part)}; write family=entries, such as memory=6,experience=2, or default, "
+                "or none.",
                 field="sections",
             )
         sections.append({"family": family.strip(), "limit": int(limit)})

@@ -21,7 +21,7 @@ from powerctx_core.cli.options import (
     recall_options,
 )
 from powerctx_core.cli.recall import advice, hit_rows, missing
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, shown
 
 if TYPE_CHECKING:
     from powerctx_core.requests import ContextPack
@@ -174,7 +174,7 @@ def _buckets(option: str, text: str, convert: Callable[[str], Any]) -> dict[str,
     for part in listed(text) or ():
         bucket, equals, value = (piece.strip() for piece in part.partition("="))
         if not bucket or not equals or not value:
-            raise InvalidRequest(f"{option} has {part!r}; write bucket=value, such as events=4,skills=2.")
+            raise InvalidRequest(f"{option} has {shown(part)}; write bucket=value, such as events=4,skills=2.")
         found[bucket] = _number(option, value, convert)
     return found
 
@@ -183,7 +183,7 @@ def _number(option: str, text: str, convert: Callable[[str], Any]) -> Any:
     try:
         return convert(text)
     except ValueError:
-        raise InvalidRequest(f"{option} has {text!r}, which is no number.") from None
+        raise InvalidRequest(f"{option} has {shown(text)}, which is no number.") from None
 
 
 def _show(invocation: Invocation, pack: ContextPack, *, excluding: bool) -> None:

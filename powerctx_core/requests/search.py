@@ -299,7 +299,7 @@ class SearchRequest:
                 check(field, each)
             except InvalidRequest as error:
                 raise InvalidRequest(
-                    f"{field}: {bucket}: {str(error).removeprefix(f'{field} ')}", field=field
+                    f"{field}: {shown(bucket)}: {str(error).removeprefix(f'{field} ')}", field=field
                 ) from None
         object.__setattr__(self, field, MappingProxyType(dict(value)))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, shown
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests.conditions import Place
 from powerctx_core.requests.search import DEFAULT_MAX_TOKENS, DEFAULT_THRESHOLD, SearchRequest
@@ -114,7 +114,7 @@ def wants_of(
     if request.purpose is not None:
         if request.purpose not in purposes:
             raise InvalidRequest(
-                f"purpose {request.purpose!r} is not known; known are {', '.join(purposes)} (the setting "
+                f"purpose {shown(request.purpose)} is not known; known are {', '.join(purposes)} (the setting "
                 "retrieval.purposes adds others).",
                 field="purpose",
             )
@@ -146,4 +146,4 @@ def _check_buckets(field: str, given: object, allowed: Sequence[str]) -> None:
         return
     for bucket in given:
         if bucket not in allowed:
-            raise InvalidRequest(f"{field} names {bucket!r}; it can be {', '.join(allowed)}.", field=field)
+            raise InvalidRequest(f"{field} names {shown(bucket)}; it can be {', '.join(allowed)}.", field=field)

@@ -151,6 +151,24 @@ def test_version() -> None:
         (("prepare", "x", "--scope", "s", "--trim", "age"), "rank or value"),
         (("find", "x", "--scope", "s", "--limit", "0"), "1000"),
         (("find", "x", "--scope", "s", "--since", "soon"), "--since"),
+        *(
+            (("find", "x", "--scope", "s", "--filter", text), part)
+            for text, part in (
+                ("{", "--filter is not JSON"),
+                ("[" * 20_000, "--filter is nested too deep"),
+                ('{"layer": ' + "[" * 500 + "]" * 500 + "}", "filter 'layer'"),
+                (f'{{"meta.n": {"9" * 5000}}}', "--filter has a whole number of too many digits"),
+                ('{"meta.n": {"gte": NaN}}', "NaN"),
+                ('{"meta.n": {"lte": true}}', "bounds are gte and lte"),
+                ('{"meta.n": NaN}', "filter 'meta.n' is nan"),
+            )
+        ),
+        (("recall", "x", "--scope", "s", "--quotas", "x" * 60_000 + "=1"), "quotas names 'xxx"),
+        (("recall", "x", "--scope", "s", "--quotas", "x" * 60_000), "write bucket=value"),
+        (("recall", "x", "--scope", "s", "--quotas", "events=" + "9" * 5000), "which is no number"),
+        (("recall", "x", "--scope", "s", "--detail", "\x1b[31m=full"), "detail names '\\x1b[31m'"),
+        (("recall", "x", "--scope", "s", "--other-peer-penalty", "\udcff=0.5"), "names '\\udcff'"),
+        (("recall", "x", "--scope", "s", "--purpose", "x" * 60_000), "purpose 'xxx"),
         (("read", "http://example.com"), "powerctx://"),
         (("forget", "powerctx://s/memory/x@0"), "revisions count from 1"),
         (("find", "x", "--scope", "s", "--store", ""), "store in flag: is empty"),

@@ -199,6 +199,28 @@ def test_wrong_parameters(ctx: powerctx.Context, field: str, parameters: dict[st
     assert str(caught.value).endswith(".")
 
 
+@pytest.mark.parametrize("key", ["x" * 60_000, "\ud800", "\x1b[31m", "資" * 9000, "e\u0301\n"])
+@pytest.mark.parametrize(
+    ("field", "value", "wrong"), [("quotas", 1, -1), ("detail", "full", "uri"), ("other_peer_penalty", 0.1, 2.0)]
+)
+def test_hostile_keys_are_shown_short(
+    ctx: powerctx.Context, field: str, value: object, wrong: object, key: str
+) -> None:
+    """A key that nobody knows is shown in one short line that any terminal can print, whatever it holds."""
+    for each in (value, wrong):
+        with pytest.raises(InvalidRequest) as caught:
+            pack(ctx, **{field: {key: each}})
+        message = str(caught.value)
+        message.encode()
+        assert message.isprintable()
+        assert len(message) < 400
+        assert caught.value.field == field
+    with pytest.raises(InvalidRequest) as caught:
+        pack(ctx, filter={f"meta.{key}": {"gte": True}})
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
 def test_what_models_would_do_is_said_to_be_missing(ctx: powerctx.Context) -> None:
     """Without a generator a rewrite is a CapabilityError, and what is automatic is off."""
     ctx.put(events(3))
