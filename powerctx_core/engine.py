@@ -48,7 +48,6 @@ from powerctx_core.types import (
     Address,
     Deadline,
     Filters,
-    Hit,
     Section,
 )
 from powerctx_core.workers import Lanes, Workers
@@ -229,17 +228,13 @@ class Engine:
             search_type=request.search_type or self.settings.retrieval.default_search_type,
             stages=Stages(),
         )
-        hits = tuple(self._meeting(recall.hits, request)[: request.limit])
-        outcome = "delivered" if hits else empty_outcome(recall)
-        return Found(hits=hits, diagnostics=diagnostics(recall, outcome))
-
-    @staticmethod
-    def _meeting(hits: Sequence[Hit], request: FindRequest) -> Sequence[Hit]:
-        """Return the hits that meet what the store could not see to."""
         conditions, least = request.conditions, request.score_threshold or 0.0
-        if not conditions and not least:
-            return hits
-        return [hit for hit in hits if hit.match >= least and conditions.hold(hit.candidate)]
+        # Of conditions those that the store could not see to.
+        allowed = [hit for hit in recall.hits if conditions.hold(hit.candidate)] if conditions else recall.hits
+        hits = tuple(hit for hit in allowed if hit.match >= least)[: request.limit]
+        restricted = bool(recall.hits) and not allowed
+        outcome = "delivered" if hits else empty_outcome(recall, restricted=restricted)
+        return Found(hits=hits, diagnostics=diagnostics(recall, outcome))
 
     def policy(self, name: str | None, gate: GatePolicy | None = None) -> RecallPolicy:
         """Return the recall policy of a call; the source's gate brings the source's, when none is named.

@@ -29,10 +29,10 @@ from powerctx_core.cli.options import (
 if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.records import FamilySpec
-    from powerctx_core.requests import Diagnostics
+    from powerctx_core.requests import Diagnostics, FindRequest
     from powerctx_core.types import Hit, RecallEffort
 
-__all__ = ["advice", "find", "hit_rows", "missing", "prepare"]
+__all__ = ["advice", "find", "hit_rows", "missing", "prepare", "restricts"]
 
 SCOPES_SHOWN = 5
 
@@ -139,8 +139,9 @@ def find(
             output.notes(missing(found.diagnostics))
             return
         if not found.hits:
-            filtered = bool(request.filters or request.conditions or request.score_threshold)
-            output.note(advice(ctx, found.diagnostics, request.scope_id, request.references, filtered=filtered))
+            output.note(
+                advice(ctx, found.diagnostics, request.scope_id, request.references, filtered=restricts(request))
+            )
             return
     output.table(("rank>", "score>", "match>", "uri", "abstract"), hit_rows(found.hits))
     output.notes(missing(found.diagnostics))
@@ -200,6 +201,11 @@ def advice(
     else:
         why = "see `powerctx doctor`"
     return f"empty ({outcome}): {why}."
+
+
+def restricts(request: FindRequest) -> bool:
+    """Tell whether a request restricts what can be found, beside by its words."""
+    return bool(request.filters or request.conditions or request.score_threshold)
 
 
 def hit_rows(hits: Sequence[Hit]) -> Iterator[tuple[object, ...]]:

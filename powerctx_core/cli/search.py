@@ -20,11 +20,11 @@ from powerctx_core.cli.options import (
     query_text,
     recall_options,
 )
-from powerctx_core.cli.recall import advice, hit_rows, missing
+from powerctx_core.cli.recall import advice, hit_rows, missing, restricts
 from powerctx_core.errors import InvalidRequest, shown
 
 if TYPE_CHECKING:
-    from powerctx_core.requests import ContextPack
+    from powerctx_core.requests import ContextPack, SearchStats
 
 __all__ = ["pack_options", "recall", "search", "search_parameters", "summary"]
 
@@ -117,7 +117,12 @@ def search(invocation: Invocation, /, *, query: str | None, scope: str, **option
         if isinstance(found, ContextPack):
             _show(invocation, found, excluding=request.exclude_uris is not None)
             return
-        _show_list(invocation, found, lambda: advice(ctx, found.diagnostics, scope, request.references, filtered=True))
+        restricted = restricts(request.retrieval)
+        _show_list(
+            invocation,
+            found,
+            lambda: advice(ctx, found.diagnostics, scope, request.references, filtered=restricted),
+        )
 
 
 @click.command(epilog=examples('powerctx recall "How do we deploy?" --scope project:demo --session s1'))
@@ -205,16 +210,10 @@ def summary(pack: ContextPack, *, excluding: bool = False) -> str:
     """Return the line about a pack; *excluding* says that it counts what was left out also when that is nothing."""
     stats = pack.stats
     tiers = ", ".join(f"{count} {detail}" for detail, count in stats.tier_counts.items())
-    why = {
-        "budget": "nothing fits the budget; raise --max-tokens",
-        "below_threshold": "what was found is too weak; name the matter more exactly, or lower --score-threshold",
-        "no_match": "what was found was delivered before, is left out, or has no quota"
-        if stats.top_match is not None
-        else "nothing is related to the query; use other words, or add a --reference",
-    }
+    why = _why(stats)
     line = [
         f"empty ({stats.outcome})" if not pack.entries else stats.outcome,
-        *([why[stats.outcome]] if stats.outcome in why else []),
+        *([why] if why else []),
         *([f"{output.pieces(stats.returned, 'entry').replace('entrys', 'entries')} ({tiers})"] if tiers else []),
         f"{stats.used_tokens} of {stats.max_tokens} tokens",
         *([f"{stats.cooled} delivered before"] if stats.cooled else []),
@@ -224,6 +223,25 @@ def summary(pack: ContextPack, *, excluding: bool = False) -> str:
         *missing(pack.diagnostics),
     ]
     return " · ".join(line)
+
+
+def _why(stats: SearchStats) -> str | None:
+    """Return why a pack is empty, and what to do."""
+    removed = [
+        *([f"the filters left out {stats.filtered}"] if stats.filtered else []),
+        *([f"exclusions left out {stats.excluded}"] if stats.excluded else []),
+    ]
+    if stats.outcome == "budget":
+        return "nothing fits the budget; raise --max-tokens"
+    if stats.outcome == "below_threshold":
+        return "what was found is too weak; name the matter more exactly, or lower --score-threshold"
+    if stats.outcome == "no_match" and removed:
+        return f"{' and '.join(removed)} of what was found; loosen them"
+    if stats.outcome == "no_match" and stats.top_match is not None:
+        return "what was found was delivered before, or has no quota"
+    if stats.outcome == "no_match":
+        return "nothing is related to the query; use other words, or add a --reference"
+    return None
 
 
 def _show_list(invocation: Invocation, found: Any, why: Callable[[], str]) -> None:

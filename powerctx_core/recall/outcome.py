@@ -43,12 +43,17 @@ class Recalled:
         return [group for groups in self.fetched.groups.values() for group in groups]
 
 
-def empty_outcome(recall: Recalled) -> str:
-    """Return why nothing is delivered: not in time, failed, nothing stored, nothing matched, nothing good enough."""
+def empty_outcome(recall: Recalled, *, restricted: bool = False) -> str:
+    """Return why nothing is delivered: not in time, failed, nothing stored, nothing matched, nothing good enough.
+
+    *restricted* says that all that was good enough was left out by what the request restricts, as if a store had.
+    """
     if recall.fetched.late:
         return "deadline"
     if recall.fetched.failed:
         return "source_error"
+    if restricted:
+        return "no_match"
     if any(group.matched for group in recall.groups):
         return "below_threshold"
     if all(group.items == 0 for group in recall.groups):

@@ -82,11 +82,9 @@ def _outcome(course: Course) -> str:
     found, admits = course.found, course.wants.admits
     if any(admits(bucket) for place, bucket in enumerate(found.buckets) if place not in found.cooled):
         return "budget"
-    if found.number("below_threshold"):
-        return "below_threshold"
-    reason = empty_outcome(course.recall)
-    # All that matched was left out by the caller's own word, for which the figures have names.
-    return "no_match" if course.recall.hits and reason == "below_threshold" else reason
+    weak = found.number("below_threshold") > 0
+    # Else all that matched was left out by the caller's own word, for which the figures have names.
+    return empty_outcome(course.recall, restricted=bool(course.recall.hits) and not weak)
 
 
 def _dedup(course: Course) -> dict[str, Any]:

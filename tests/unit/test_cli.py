@@ -718,6 +718,25 @@ def test_tables_show_format_characters(char: str) -> None:
         assert "\U0001f469\u200d\U0001f4bb" in text
 
 
+def test_what_left_all_out_is_named() -> None:
+    """An empty answer says that filters or exclusions left all out, not that it is too weak; without any, neither."""
+    stored("walrus one", "walrus two")
+    every = ["--exclude-uri", "powerctx://project%3Ademo/memory/m0",
+             "--exclude-uri", "powerctx://project%3Ademo/memory/m1"]  # fmt: skip
+    place = ("--scope", SCOPE, "--store", STORE)
+    no_layer = ("--filter", '{"layer": "L9"}')
+
+    pack = run("recall", "walrus", *place, *no_layer).stderr
+    assert pack.startswith("empty (no_match) · the filters left out 2 of what was found; loosen them")
+    pack = run("recall", "walrus", *place, *every).stderr
+    assert pack.startswith("empty (no_match) · exclusions left out 2 of what was found; loosen them")
+    pack = run("recall", "walrus zebra lion tiger", *place, "--score-threshold", "1").stderr
+    assert pack.startswith("empty (below_threshold) · what was found is too weak")
+    for command in ("find", "search"):
+        assert "loosen the filters" in run(command, "walrus", *place, *no_layer).stderr
+        assert "use other words" in run(command, "zebra", *place).stderr
+
+
 def test_table_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A URI is never folded, whatever the width; free text gives way, and markup in it is only text."""
 

@@ -678,6 +678,31 @@ def test_why_a_pack_is_empty(ctx: powerctx.Context) -> None:
     assert pack(ctx, scope_id="x" * 250, max_tokens=64).stats.outcome == "budget"
 
 
+@pytest.mark.parametrize(
+    "restriction",
+    [{"filter": {"layer": "L9"}}, {"categories": ["entities"]}, {"tags": ["none"]}, {"exclude_uris": ["e00", "e01"]},
+     {"actor": "me", "peer_scope": "actor"}, {"target_uri": "nothing"}, {"level": "directory"}],
+)  # fmt: skip
+def test_what_is_restricted_is_not_too_weak(ctx: powerctx.Context, restriction: dict[str, Any]) -> None:
+    """What a filter or an exclusion leaves out counts as unmatched, wherever it is applied; the weak stay weak."""
+    ctx.put(events(2, origin="you"))
+    stem = "powerctx://project%3Ademo/memory/"
+    if "exclude_uris" in restriction:
+        restriction = {"exclude_uris": [stem + name for name in restriction["exclude_uris"]]}
+    if "target_uri" in restriction:
+        restriction = {"target_uri": stem + restriction["target_uri"]}
+    if not {"target_uri", "level"} & set(restriction):
+        assert pack(ctx, **restriction).stats.outcome == "no_match"
+        assert pack(ctx, score_threshold=1.0, **restriction).stats.outcome == "no_match"
+    if not {"exclude_uris", "actor"} & set(restriction):
+        assert ctx.find("walrus", scope_id=S, **restriction).diagnostics.outcome == "no_match"
+    weak = "walrus zebra lion tiger"
+    assert pack(ctx, weak, score_threshold=1.0).stats.outcome == "below_threshold"
+    assert pack(ctx, weak, score_threshold=1.0, filter={"meta.x": 1}).stats.outcome == "no_match"
+    found = ctx.find(weak, scope_id=S, score_threshold=1.0, filter={"category": "events"})
+    assert found.diagnostics.outcome == "below_threshold"
+
+
 def test_value_decides_when_it_is_asked_for(ctx: powerctx.Context) -> None:
     """What was used often comes first with ``trim=value``."""
     ctx.put([note("a", "walrus tide"), note("b", "walrus tide and more words about other things")])
