@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from powerctx_core.errors import InvalidRequest, redacted
+from powerctx_core.receipt.reading import faults, has_shape
 from powerctx_core.toml_file import NotToml, parse_toml
 
 if TYPE_CHECKING:
@@ -393,12 +394,19 @@ def _class(cls: Any, converter: cattrs.Converter) -> Hook:
     hidden: dict[str, Any] = {
         field.name: override(omit=True) for field in attrs.fields(cls) if field.metadata.get(HIDDEN)
     }
+    shaped = has_shape(cls)
     build = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=True, **hidden)
 
     def structure_class(value: Any, _: Any) -> Any:
         value = _ready(value, dict, "a mapping")
         if not isinstance(value, Mapping):
             raise _Refused(value, "a mapping")
-        return build(value, cls)
+        if not all(isinstance(key, str) for key in value):
+            raise _Unusable(f"has a key that is no string: {_shown(next(k for k in value if not isinstance(k, str)))}")
+        built = build(value, cls)
+        if shaped and (fault := next(faults(cls, value), None)) is not None:
+            field, sentence = fault
+            raise _Unusable(sentence, field)
+        return built
 
     return structure_class
