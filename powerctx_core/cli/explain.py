@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from powerctx_core.cli import output
+from powerctx_core.cli import output, page_file
 from powerctx_core.cli.asking import check_prepare, prepare_options, prepare_request
 from powerctx_core.cli.options import Invocation, common, examples, narrowing, query_text, recall_options
 from powerctx_core.cli.recall import advice
@@ -40,7 +39,8 @@ _OF_BOTH = frozenset(
     )
 )
 @click.argument("query")
-@click.option("--html", "page", metavar="FILE", help="Draw it as one HTML page that needs nothing else.")
+@click.option("--html", "page", metavar="FILE", callback=page_file.place,
+              help="Draw it as one HTML page that needs nothing else; - writes it to standard output.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help=f"List all that was left out, not {_SHOWN} of each reason.")
 @click.option("--mode", metavar="MODE", help="context: explain what `search` gives, not `prepare`.")
 @prepare_options
@@ -69,7 +69,10 @@ def explain(invocation: Invocation, /, *, page: str | None, every: bool, mode: s
     if page is not None:
         from powerctx_core.page import page as drawn
 
-        Path(page).write_text(drawn(explanation), encoding="utf-8")
+        if page == page_file.STANDARD_OUTPUT:
+            output.emit(drawn(explanation).rstrip("\n"))
+            return
+        page_file.write(page, drawn(explanation))
         output.note(f"{page} is written; open it in a browser. It holds the query and the delivered text.")
         return
     if invocation.json:

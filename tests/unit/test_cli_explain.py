@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from powerctx_core.cli import page_file
 from powerctx_core.cli.program import program
 
 STORE = "sqlite:///t.db"
@@ -74,13 +76,63 @@ def test_the_page(tmp_path: Path) -> None:
     assert (tmp_path / "why.html").read_text("utf-8").startswith("<!DOCTYPE html>")
 
 
-def test_a_place_that_is_not_there() -> None:
-    """One line, no traceback."""
-    shown = run("explain", "alpha", "--scope", "s", "--html", "no/such/folder/why.html")
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("no/such/folder/why.html", "the folder of no/such/folder/why.html is not there; make it"),
+        ("new/", "the folder of new/ is not there; "),
+        ("t.db/why.html", "the folder of t.db/why.html is not there; "),
+        ("", "it names no file; "),
+        (" ", "it names no file; "),
+        (".", ". is a folder; "),
+        ("t.db", "t.db is there and is no HTML page, so it is left as it is; "),
+        ("link", "link is there and is no HTML page, so it is left as it is; "),
+        ("notes.txt", "notes.txt is there and is no HTML page, "),
+        ("pipe", "pipe is no regular file; "),
+        ("a\0b", "is no path of a file."),
+        ("x" * 300, "File name too long"),
+    ],
+)
+def test_a_place_where_no_page_can_be(tmp_path: Path, place: str, sentence: str) -> None:
+    """One line before anything is asked, no traceback, and nothing is written or lost."""
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "link").symlink_to("t.db")
+    os.mkfifo(tmp_path / "pipe")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
+    shown = run("explain", "alpha", "--scope", "s", "--html", place)
 
-    assert shown.exit_code == 1
+    assert (shown.exit_code, shown.stdout) == (2, "")
     assert shown.stderr.startswith("error: ")
+    assert sentence in shown.stderr
+    assert "[Errno" not in shown.stderr
     assert shown.stderr.count("\n") == 1
+    assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
+
+
+def test_a_page_takes_the_place_of_a_page(tmp_path: Path) -> None:
+    """At once: when writing fails the old one is there, and nothing beside it."""
+    page = tmp_path / "why.html"
+    page.touch()
+    assert run("explain", "alpha", "--scope", "s", "--html", "why.html").exit_code == 0
+    first = page.read_bytes()
+    assert run("explain", "gamma", "--scope", "s", "--html", "why.html").exit_code == 0
+    second = page.read_bytes()
+    with pytest.raises(UnicodeEncodeError):
+        page_file.write(str(page), "half of it \ud800")
+
+    assert first != second
+    assert page.read_bytes() == second
+    assert not list(tmp_path.glob(".powerctx-*"))
+
+
+def test_a_page_on_standard_output(tmp_path: Path) -> None:
+    """The page alone, and no file of that name."""
+    shown = run("explain", "alpha", "--scope", "s", "--html", "-")
+
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("<!DOCTYPE html>")
+    assert shown.stdout.endswith("</html>\n")
+    assert not (tmp_path / "-").exists()
 
 
 def test_json_is_one_value() -> None:
