@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import attrs
 
 from powerctx_core.account.retrieved import Retrieved
 from powerctx_core.account.telling import Account, Fate, receipt_of
 from powerctx_core.explanation import ExplainedCandidate, ExplainedRound, Explanation
+from powerctx_core.recall.checks import SNAPSHOT
 from powerctx_core.recall.expansion import ACTIONS, Judged
+from powerctx_core.recall.ranking import Scorer
 from powerctx_core.receipt.v2 import ReceiptV2
-from powerctx_core.types import Address, Hit, Key, RawCandidate
+from powerctx_core.types import QUERY_TERMS, Address, AdmissionFloor, Hit, Key, Pool, RawCandidate
 
 __all__ = ["explained"]
 
@@ -57,12 +60,14 @@ class _Seen:
     """What is known of one member of a pool.
 
     Attributes:
+        pool: that it is a member of.
         channels: those that admitted it, in the last round that did; else those that found it.
         round: the first that admitted it.
         hit: its record, when it was ranked.
     """
 
     raw: RawCandidate
+    pool: Pool
     channels: tuple[str, ...]
     round: int | None = None
     hit: Hit | None = None
@@ -78,7 +83,7 @@ def _members(rounds: tuple[Judged, ...]) -> dict[Address, _Seen]:
                 passed = _channels(group.ranked)
                 for key, raw in group.candidates.items():
                     before = seen.get(raw.address)
-                    known = before or _Seen(raw=raw, channels=_found_by(raw))
+                    known = before or _Seen(raw=raw, pool=group.pool, channels=_found_by(raw))
                     if key in passed:
                         known = attrs.evolve(
                             known,
@@ -109,8 +114,9 @@ def _candidates(account: Account, units: frozenset[str]) -> tuple[ExplainedCandi
     ranks = {address: rank for rank, address in enumerate(tried, 1)}
     rest = [address for address in members if address not in ranks]
     rest.sort(key=lambda address: (members[address].round is None, -_strength(members[address])))
+    share = partial(_share, account.retrieved.policy.floor, units, {})
     return tuple(
-        _candidate(members[address], ranks.get(address), fates, units)
+        _candidate(members[address], ranks.get(address), fates, units, share(members[address]))
         for address in [*(address for address in tried if address in members), *rest]
     )
 
@@ -119,10 +125,21 @@ def _strength(seen: _Seen) -> float:
     return seen.hit.score if seen.hit is not None else float(len(seen.raw.matched))
 
 
+def _share(floor: AdmissionFloor, units: frozenset[str], scorers: dict[int, Scorer], seen: _Seen) -> float | None:
+    """Return the share of the query's words that a member holds, as *floor* counts; *scorers* are made once a pool."""
+    raw, pool = seen.raw, seen.pool
+    if SNAPSHOT in seen.channels:
+        return None
+    if floor.idf_mass is None:
+        return min(1.0, len(units & raw.matched.keys()) / min(len(units), QUERY_TERMS)) if units else 0.0
+    scorer = scorers.get(id(pool)) or scorers.setdefault(id(pool), Scorer(pool.statistics))
+    return scorer.score(raw.matched, raw.length)[1] / scorer.mass if scorer.mass else 0.0
+
+
 def _candidate(
-    seen: _Seen, rank: int | None, fates: Mapping[Address, Fate], units: frozenset[str]
+    seen: _Seen, rank: int | None, fates: Mapping[Address, Fate], units: frozenset[str], share: float | None
 ) -> ExplainedCandidate:
-    raw, hit = seen.raw, seen.hit
+    raw, hit, profile = seen.raw, seen.hit, seen.pool.profile
     fate = fates.get(raw.address) or Fate("below_threshold" if seen.round is None else "ceiling")
     return ExplainedCandidate(
         address=raw.address,
@@ -131,7 +148,9 @@ def _candidate(
         channels=seen.channels,
         score=None if hit is None else hit.score,
         match=None if hit is None else hit.match,
-        relevance=raw.cosine,
+        share=share,
+        cosine=raw.cosine,
+        relevance=None if raw.cosine is None or profile is None else profile.relevance(raw.cosine),
         matched_units=tuple(sorted(units & raw.matched.keys())),
         round=seen.round,
         fate=fate.name,

@@ -56,7 +56,10 @@ class ExplainedCandidate:
         channels: which found it, and admitted it where it was admitted.
         score: fused, 0..1; ``None`` when it was not ranked.
         match: strength of the evidence, 0..1.
-        relevance: cosine to the query, where it has one.
+        share: of the query's words that it holds, 0..1, as the floor counts them: by weight where it asks for a weight,
+            else by number; ``None`` when it is there whatever the query is.
+        cosine: to the query, -1..1, where it has one.
+        relevance: the same on the scale of the embedder's profile, 0..1: 0 is noise, 1 is a typical match.
         matched_units: words of the query that it holds.
         round: the first whose floor it passed; ``None`` when none let it in.
         fate: what became of it: one of :data:`DELIVERED`, or why not: a reason of receipts, or ``ceiling`` when its
@@ -72,6 +75,8 @@ class ExplainedCandidate:
     channels: tuple[str, ...]
     score: float | None
     match: float | None
+    share: float | None
+    cosine: float | None
     relevance: float | None
     matched_units: tuple[str, ...]
     round: int | None

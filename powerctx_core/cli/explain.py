@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -205,7 +206,7 @@ def _delivered(explanation: Explanation) -> None:
     found.sort(key=lambda each: order[each.address])
     output.emit()
     rows = [(order[each.address], *_row(each), each.rendered_bytes, _shown(each)) for each in found]
-    output.table(("place>", *_COLUMNS, "bytes>", ""), rows, title="Delivered:")
+    _filled(("place>", *_COLUMNS, "bytes>", "fate"), rows, title="Delivered:")
 
 
 def _shown(each: ExplainedCandidate) -> str:
@@ -213,14 +214,23 @@ def _shown(each: ExplainedCandidate) -> str:
     return each.fate if each.detail in (None, "full") else f"{each.detail}{', cut' * (each.fate == 'cut')}"
 
 
-_COLUMNS = ("uri", "found by", "score>", "match>", "words")
+_COLUMNS = ("uri", "found by", "score>", "match>", "share>", "cosine>", "relevance>", "words")
+
+
+def _filled(columns: Sequence[str], rows: Sequence[tuple[object, ...]], *, title: str) -> None:
+    """Print a table without the columns in which no row has anything."""
+    kept = [place for place in range(len(columns)) if any(row[place] != "" for row in rows)]
+    shown = [tuple(row[place] for place in kept) for row in rows]
+    output.table([columns[place] for place in kept], shown, title=title)
 
 
 def _row(each: ExplainedCandidate) -> tuple[object, ...]:
     words = " ".join(each.matched_units[:_WORDS]) + (" …" if len(each.matched_units) > _WORDS else "")
     score = "" if each.score is None else f"{each.score:.3f}"
-    match = "" if each.match is None else f"{each.match:.2f}"
-    return each.address.uri, ",".join(each.channels), score, match, words
+    compared = (
+        "" if value is None else f"{value:.2f}" for value in (each.match, each.share, each.cosine, each.relevance)
+    )
+    return each.address.uri, ",".join(each.channels), score, *compared, words
 
 
 def _left_out(explanation: Explanation, most: int) -> None:
@@ -234,7 +244,7 @@ def _left_out(explanation: Explanation, most: int) -> None:
     for fate, found in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
         output.emit()
         title = f"Left out, {len(found)}: {FATES.get(fate, fate)} ({fate}):"
-        output.table(_COLUMNS, [_row(each) for each in found[:most]], title=title)
+        _filled(_COLUMNS, [_row(each) for each in found[:most]], title=title)
         if len(found) > most:
             output.emit(f"and {len(found) - most} more (--all lists them)")
     receipt = explanation.receipt

@@ -93,13 +93,16 @@ def _group(fate: str, found: Sequence[ExplainedCandidate]) -> str:
             f'<span dir="auto">{text(named(each))}</span><code>{text(each.address.uri)}</code>',
             text(", ".join(each.channels)),
             "" if each.score is None else f"{each.score:.3f}",
-            "" if each.match is None else f"{each.match:.2f}",
+            *(
+                "" if value is None else f"{value:.2f}"
+                for value in (each.match, each.share, each.cosine, each.relevance)
+            ),
             text(" ".join(each.matched_units)) or "–",
             f"{each.body_bytes:,}",
         )
         for each in found[:_SHOWN]
     ]
-    columns = ("item", "found by", "score>", "match>", "words", "body bytes>")
+    columns = ("item", "found by", "score>", "match>", "share>", "cosine>", "relevance>", "words", "body bytes>")
     rest = f'<p class="note">and {len(found) - _SHOWN} more</p>' if len(found) > _SHOWN else ""
     summary = f"<b>{len(found)}</b> {text(FATES.get(fate, fate))} {chip(fate)}"
     return details(summary, table(FATES.get(fate, fate), columns, rows) + rest)

@@ -59,7 +59,7 @@ class Group:
         matched: the pool had members, before admission.
         items: stored in the partition.
         late: channels that did not answer in time.
-        candidates: members of the pool by key, admitted or not.
+        pool: all members, admitted or not, and what they are measured by.
         ranked: what was admitted, by channel.
         admitted: returns what another floor would admit, by channel.
         at: returns what the same pool gives at another floor.  Both ask nobody, and may raise :class:`RuleFailed`.
@@ -75,12 +75,17 @@ class Group:
     matched: bool
     items: int
     late: frozenset[str]
-    candidates: Mapping[Key, RawCandidate] = attrs.field(repr=False)
+    pool: Pool = attrs.field(repr=False)
     ranked: Ranked
     admitted: Callable[[AdmissionFloor], Ranked] = attrs.field(eq=False, repr=False)
     at: Callable[[AdmissionFloor], Group] = attrs.field(eq=False, repr=False)
     again: Asked | None = attrs.field(default=None, eq=False, repr=False)
     cost: Cost = FREE
+
+    @property
+    def candidates(self) -> Mapping[Key, RawCandidate]:
+        """Members of the pool by key, admitted or not."""
+        return self.pool.candidates
 
 
 @attrs.frozen(kw_only=True)
@@ -170,7 +175,7 @@ class Asked:
             matched=found.retrieved > 0,
             items=pool.statistics.items,
             late=pool.late | (missing - frozenset(pool.channels)),
-            candidates=pool.candidates,
+            pool=pool,
             ranked=admission.ranked,
             admitted=lambda _: admission.ranked,
             at=lambda _: group,
@@ -201,7 +206,7 @@ class Asked:
             matched=False,
             items=pool.statistics.items,
             late=pool.late,
-            candidates=pool.candidates,
+            pool=pool,
             ranked=ranked,
             admitted=lambda _: ranked,
             at=lambda _: self._snapshot(pool),
@@ -261,7 +266,7 @@ class _Admitting:
             matched=any(pool.channels.values()),
             items=pool.statistics.items,
             late=self.late,
-            candidates=pool.candidates,
+            pool=pool,
             ranked=admission.ranked,
             admitted=self.ranked,
             at=self.at,

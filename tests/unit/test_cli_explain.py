@@ -49,6 +49,7 @@ def test_the_terminal_says_why() -> None:
         "powerctx://s/memory/m0@1",
         "too weak: below the floor of every round, or the threshold of the search (below_threshold)",
         "powerctx://s/memory/m3@1",
+        "match  share  words",
         "No candidate came from: experience, topic-memory.",
         "Value of each candidate:",
         "relevance x1",

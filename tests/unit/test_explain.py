@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -13,10 +16,20 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import powerctx_core as powerctx
-from powerctx_core import AdmissionSpec, Explanation, FamilySpec, Item, hookimpl, wire
+from powerctx_core import (
+    AdmissionSpec,
+    EmbedderSpec,
+    EmbeddingProfile,
+    EmbedRequest,
+    Explanation,
+    FamilySpec,
+    Item,
+    hookimpl,
+    wire,
+)
 from powerctx_core.explanation import DELIVERED
 from powerctx_core.recall.admission import FloorAdmission
-from powerctx_core.recall.policy import COMPATIBLE
+from powerctx_core.recall.policy import COMPATIBLE, POWERCTX, RecallPolicy
 
 QUERY = "alpha beta gamma delta"
 THIN = ["alpha beta one", *(f"{word} alone" for word in ("alpha", "beta", "gamma", "delta"))]
@@ -115,6 +128,51 @@ def test_rounds_are_told_with_their_verdicts(ctx: powerctx.Context) -> None:
     assert dict(explanation.thresholds)["min_candidates"] == 2
     assert Counter(each.round for each in explanation.candidates) == {0: 1, 1: 4}
     assert explanation.effort is not None
+
+
+class Leaning:
+    """An embedder whose vectors lean towards one direction as far as a text says, so that cosines are any there are."""
+
+    profile = EmbeddingProfile(fingerprint="l1", dimensions=2, languages=("en",), noise=0.3, match=0.9, weight=0.5)
+
+    def embed(self, request: EmbedRequest) -> list[bytes]:
+        """Return a vector a text."""
+        found = (re.search(r"lean(\d+)", text) for text in request.texts)
+        cosines = [1.0 if each is None else int(each[1]) / 100 for each in found]
+        return [struct.pack("<2f", cosine, math.sqrt(1 - cosine * cosine)) for cosine in cosines]
+
+
+@pytest.mark.parametrize("policy", [COMPATIBLE, POWERCTX], ids=["counts", "weights"])
+def test_what_the_floor_compared_stands_beside_everything(policy: RecallPolicy) -> None:
+    """Share, cosine and relevance of each member decide over it as its first floor does, left out or not."""
+
+    @hookimpl
+    def powerctx_embedders() -> list[EmbedderSpec]:
+        return [EmbedderSpec(name="leaning", factory=lambda settings: Leaning())]
+
+    own = SimpleNamespace(__name__="own", powerctx_embedders=powerctx_embedders)
+    texts = [f"lean{n} {' '.join(QUERY.split()[: n % 5])}" for n in range(0, 100, 7)]
+    with powerctx.open("memory://", plugins=(), settings={}, extra=[own], embedder="leaning") as ctx:
+        ctx.put(items(*texts))
+        explanation = ctx.explain(QUERY, scope_id="s", policy=policy.policy_id)
+
+    check(explanation)
+    floor, fates_seen = policy.floor, set()
+    for each in explanation.candidates:
+        cosine = int(texts[int(each.address.artifact_id[1:])].partition(" ")[0][4:]) / 100
+        assert each.cosine == pytest.approx(cosine, abs=1e-3)
+        assert each.relevance == pytest.approx(Leaning.profile.relevance(cosine), abs=2e-3)
+        assert each.share is not None
+        assert each.relevance is not None
+        if floor.idf_mass is None:
+            words = each.share >= floor.coverage and len(each.matched_units) >= floor.matched
+            assert each.share == len(each.matched_units) / 4
+        else:
+            words = each.share >= floor.idf_mass and each.share > 0.0
+        near = each.cosine >= floor.cosine if floor.cosine is not None else each.relevance > (floor.relevance or 0.0)
+        assert (each.round is not None) == (words or near)
+        fates_seen.add(each.fate)
+    assert fates_seen > {"below_threshold"}
 
 
 def test_a_dropped_round_is_there_and_empty() -> None:
