@@ -11,6 +11,7 @@ import pytest
 import powerctx_core as powerctx
 from powerctx_core.errors import CapabilityError, StoreError
 from powerctx_core.testing.vector_words import PROFILE, Vectors, seeded
+from powerctx_core.types import Deadline
 
 
 @pytest.fixture
@@ -93,3 +94,20 @@ def test_no_server_tells_no_token(opened, tmp_path):
 
     assert "s3cret" not in str(caught.value)
     assert "s3cret" not in str(vectors.store.status())
+
+
+@pytest.mark.parametrize("listening", [True, False], ids=["silent", "nobody"])
+def test_a_check_tells_a_server_that_does_not_answer(opened, tmp_path, listening):
+    """Once, though all that the companion knows is there; a status alone asks no server."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1] if listening else 1
+        store = opened(
+            f"chroma+http://127.0.0.1:{port}?token=s3cret-token&companion=sqlite:///{tmp_path}/x.db", timeout_s=0.5
+        )
+        checked, told = store.check(Deadline.after(10.0)), store.status()
+
+    said = "no answer came within 0.5 s" if listening else "cannot be reached: no Chroma server answers there"
+    assert 1 == sum(said in problem for problem in checked.problems) == len(checked.problems)
+    assert "s3cret" not in str(checked)
+    assert () == told.problems
+    assert told.facts.keys() <= checked.facts.keys()

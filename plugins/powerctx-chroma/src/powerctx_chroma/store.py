@@ -99,7 +99,8 @@ class ChromaStore:
     def check(self, deadline: Deadline) -> StoreStatus:
         """Do as :meth:`status`, with all that the companion can look at by *deadline*; for ``powerctx doctor``."""
         look = getattr(self._companion, "check", None)
-        return status(self, None if look is None else look(deadline))
+        reach = self._client.get if self.location.host else None
+        return status(self, None if look is None else look(deadline), reach)
 
     def close(self) -> None:
         """Release both; idempotent."""
