@@ -22,7 +22,7 @@ from powerctx_core.errors import (
 )
 from powerctx_core.explaining import explained
 from powerctx_core.explanation import Explanation
-from powerctx_core.gates import gate_named
+from powerctx_core.gates import Gates, gate_named
 from powerctx_core.host import Host
 from powerctx_core.packing import Packing
 from powerctx_core.ports import CountingStore, Store
@@ -67,7 +67,7 @@ class Engine:
     blame: Blame
     settings: Settings
     embedding: Embedding
-    gates: Mapping[str, GatePolicy]
+    gates: Gates
     workers: Workers
     lanes: Lanes
     retrieve: Retrieval = attrs.field(
@@ -245,7 +245,7 @@ class Engine:
         belonging = COMPATIBLE if gate is V2 else POWERCTX
         policy = policy_named(name or self.settings.recall.policy or belonging.policy_id)
         if gate is not None:
-            check_floors(gate, policy)
+            check_floors(gate, policy, self.gates.place(gate))
         return policy
 
     def check_renderer(self, name: str, show: Sequence[str]) -> None:

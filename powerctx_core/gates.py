@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
+
+import attrs
 
 from powerctx_core.errors import ConfigError, InvalidRequest, shown
 from powerctx_core.recall.gate import OFF, SHIPPED, GatePolicy
 from powerctx_core.toml_file import expanded, read_toml
 from powerctx_core.wire.strict import Mismatch, Problem, convert
 
-__all__ = ["gate_named", "installed_gates", "is_path", "read_gate"]
+__all__ = ["Gates", "gate_named", "installed_gates", "is_path", "read_gate"]
 
 _RESERVED = re.compile(r"(powerctx|powercontext)\..*|v[0-9]+")
 
@@ -50,7 +51,31 @@ def _sentence(problem: Problem) -> str:
     return f"{place}: {problem.sentence}" if place else problem.sentence
 
 
-def installed_gates(files: Iterable[Path]) -> Mapping[str, GatePolicy]:
+@attrs.frozen(eq=False)
+class Gates(Mapping[str, GatePolicy]):
+    """Id or alias -> gate policy."""
+
+    _policies: Mapping[str, GatePolicy]
+    _files: Mapping[str, Path]
+
+    def __getitem__(self, name: str) -> GatePolicy:
+        """Return the policy of that id or alias."""
+        return self._policies[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Give every id and alias."""
+        return iter(self._policies)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._policies)
+
+    def place(self, policy: GatePolicy) -> str:
+        """Return the file that *policy* is from, or nothing for a shipped one."""
+        return str(self._files.get(policy.policy_id, ""))
+
+
+def installed_gates(files: Iterable[Path]) -> Gates:
     """Return id or alias -> gate policy, the shipped ones first.
 
     Raises:
@@ -64,7 +89,7 @@ def installed_gates(files: Iterable[Path]) -> Mapping[str, GatePolicy]:
         if expanded(known).resolve() != expanded(file).resolve():
             raise ConfigError(f"{file}: policy_id {policy.policy_id!r} is that of {known}, too; rename one of them.")
         found[policy.policy_id] = policy
-    return MappingProxyType(found)
+    return Gates(found, places)
 
 
 def gate_named(name: str, gates: Mapping[str, GatePolicy]) -> GatePolicy | None:

@@ -133,14 +133,19 @@ class GatePolicy:
         return sha256_of(self)
 
 
-def check_floors(gate: GatePolicy, policy: RecallPolicy) -> None:
+def check_floors(gate: GatePolicy, policy: RecallPolicy, place: str = "") -> None:
     """Check that the floors of a gate's own, if it has any, go on downwards from the floor of *policy*.
+
+    *place* is the file that the gate stands in, for the error.
 
     Raises:
         InvalidRequest: they do not; the message says which pair of values.
     """
     if gate.expansion_floors is not None and gate.max_rounds:
-        names = (f"the floor of {policy.policy_id}", f"the first expansion floor of gate {gate.policy_id}")
+        names = (
+            f"the floor of {policy.policy_id}",
+            f"the first expansion floor of gate {gate.policy_id}{place and f' in {place}'}",
+        )
         check_descending((policy.floor, gate.expansion_floors[0]), names, field="gate")
 
 

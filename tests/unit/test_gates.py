@@ -328,6 +328,17 @@ def test_own_floors_go_down_from_the_recall_policy() -> None:
     assert "gate" == caught.value.field
 
 
+def test_floors_that_do_not_go_down_are_told_with_their_file(write: Callable[..., Path]) -> None:
+    """In a call, whose recall policy is known then: the message names the file that asks for too much."""
+    file = write(OK + "max_rounds = 1\n[[expansion_floors]]\ncosine = 0.4\n")
+    with powerctx.open("memory://", plugins=(), settings={"recall.gate_files": [str(file)]}) as ctx:
+        for policy in (COMPATIBLE.policy_id, POWERCTX.policy_id):
+            with pytest.raises(InvalidRequest) as caught:
+                ctx.prepare("x", scope_id="s", gate="acme.gate.v1", policy=policy)
+            assert f"the first expansion floor of gate acme.gate.v1 in {file} and " in str(caught.value)
+            assert caught.value.field == "gate"
+
+
 def test_own_floors_are_used(write: Callable[..., Path]) -> None:
     """A round of a policy with floors of its own admits at these, not at those of the recall policy."""
     text = OK + "max_rounds = 1\n[[expansion_floors]]\nidf_mass = 0.2\n"
