@@ -39,6 +39,7 @@ from powerctx_core.factories import Factories
 from powerctx_core.offers import NOUNS, PACKAGES, PART_PACKAGES, Offer, clash
 from powerctx_core.ports import Store
 from powerctx_core.records import FamilySpec, StoreSpec
+from powerctx_core.types import BUCKETS, MEMORIES
 from powerctx_core.vetting import OWN_NAME
 
 __all__ = ["Host", "PluginStatus"]
@@ -234,6 +235,7 @@ class Host:
             ("recall.policy", "policy", policy, tuple(POLICIES)),
             ("retrieval.vector_weights", "family", tuple(settings.retrieval.vector_weights), families),
             ("assembly.sections", "family", sections, families),
+            *self._bucket_names(),
         ):
             for name in given_names:
                 if name not in there:
@@ -241,6 +243,14 @@ class Host:
                     where = f" in {origin}" if origin else ""
                     known = ", ".join(there) or "none"
                     yield f"{setting}{where} names the {noun} {name!r}, which is not installed; installed: {known}."
+
+    def _bucket_names(self) -> Iterator[tuple[str, str, tuple[str, ...], tuple[str, ...]]]:
+        """Give the buckets that each purpose names, with those that there are."""
+        specs = [self.spec("powerctx_families", name) for name in self.names("powerctx_families")]
+        plugins = [spec.bucket for spec in specs if spec.searchable and spec.bucket != MEMORIES]
+        there = tuple(dict.fromkeys((*BUCKETS, *plugins)))
+        for name, purpose in self.settings.retrieval.purposes.items():
+            yield f"retrieval.purposes.{name}.quotas", "bucket", tuple(purpose.quotas), there
 
     def _gate_problems(self) -> Iterator[str]:
         """Give one sentence for each policy file that cannot be used, or for a gate that is not there."""

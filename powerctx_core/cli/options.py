@@ -25,6 +25,7 @@ __all__ = [
     "examples",
     "given_only",
     "listed",
+    "listing",
     "narrowed",
     "narrowing",
     "query_text",
@@ -160,11 +161,17 @@ def recall_options(function: F) -> F:
     return function
 
 
+def listing(function: F) -> F:
+    """Add what restricts a list alone."""
+    level = click.option("--level", metavar="WHAT", help="item, directory or all (when absent), in lists.")
+    return click.option("--target-uri", metavar="URI", help="Only this, and what lies below it, in lists.")(
+        level(function)
+    )
+
+
 def narrowing(function: F) -> F:
     """Add what restricts a search; :func:`narrowed` turns it into parameters."""
     for option in (
-        click.option("--level", metavar="WHAT", help="item, directory or all (when absent), in lists."),
-        click.option("--target-uri", metavar="URI", help="Only this, and what lies below it, in lists."),
         click.option("--score-threshold", metavar="N", type=float, help="0..1: the least strength of evidence."),
         click.option("--filter", metavar="JSON",
                      help='Field -> value, list of values, or {"gte": …, "lte": …}; fields are category, layer, '

@@ -20,6 +20,7 @@ from powerctx_core.cli.options import (
     common,
     examples,
     listed,
+    listing,
     narrowed,
     narrowing,
     query_text,
@@ -106,6 +107,7 @@ def prepare(
 
 @click.command(epilog=examples('powerctx find "deploy on friday" --scope project:demo --limit 20 --since 2026-01-01'))
 @click.argument("query")
+@listing
 @narrowing
 @deadline_options
 @recall_options

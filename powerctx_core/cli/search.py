@@ -15,6 +15,7 @@ from powerctx_core.cli.options import (
     examples,
     given_only,
     listed,
+    listing,
     narrowed,
     narrowing,
     query_text,
@@ -91,6 +92,7 @@ _receipt = click.option(
     help="list (when absent), what find gives; context, a pack; bootstrap, without a query, a pack of what an "
     "agent should know when it starts; or the name of a candidate provider, a pack of what it offers.",
 )
+@listing
 @narrowing
 @_receipt
 @pack_options

@@ -121,12 +121,14 @@ def wants_of(
         purpose = purposes[request.purpose]
     own = tuple(dict.fromkeys((*BUCKETS, *(bucket for bucket in every if bucket != MEMORIES))))
     _check_buckets("quotas", request.quotas, own)
+    _check_buckets("quotas", purpose.quotas, own, f"the setting retrieval.purposes.{request.purpose}")
     for field in ("detail", "other_peer_penalty"):
         _check_buckets(field, getattr(request, field), (*own, MEMORIES))
     quotas = {**purpose.quotas, **(request.quotas or {})}
     ignored = []
     if quotas and request.limit is not None:
-        ignored.append("limit: quotas say how many entries there are")
+        whose = "quotas" if request.quotas else f"the quotas of purpose {request.purpose}"
+        ignored.append(f"limit: {whose} say how many entries there are")
     return Wants(
         request=request,
         specs={spec.name: spec for spec in specs},
@@ -141,9 +143,15 @@ def wants_of(
     )
 
 
-def _check_buckets(field: str, given: object, allowed: Sequence[str]) -> None:
+def _check_buckets(field: str, given: object, allowed: Sequence[str], where: str | None = None) -> None:
     if not isinstance(given, Mapping):
         return
     for bucket in given:
         if bucket not in allowed:
-            raise InvalidRequest(f"{field} names {shown(bucket)}; it can be {', '.join(allowed)}.", field=field)
+            why = (
+                ", and memories without a category have no quota: they take the places that others leave"
+                if field == "quotas" and bucket in ("memory", MEMORIES)
+                else ""
+            )
+            named = f"{where or field} names {shown(bucket)}"
+            raise InvalidRequest(f"{named}{why}; it can be {', '.join(allowed)}.", field=field)

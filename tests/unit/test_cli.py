@@ -1013,3 +1013,13 @@ def test_what_a_pack_leaves_out_is_told() -> None:
     assert "" == told.stdout
     assert "empty (no_match)" in told.stderr
     assert "excluded 1" in told.stderr
+
+
+def test_recall_offers_what_it_takes() -> None:
+    """Options of lists are not offered where they are always refused."""
+    offered = run("recall", "--help").stdout
+
+    assert "--limit" in offered
+    assert "--level" not in offered
+    assert "--target-uri" not in offered
+    assert "--level" in run("search", "--help").stdout

@@ -498,6 +498,19 @@ def test_purposes_are_quotas_and_a_share_for_events() -> None:
             pack(ctx, purpose="nothing")
 
 
+def test_quotas_say_whose_they_are() -> None:
+    """A limit beside the quotas of a purpose, a bucket that has none, and settings that name none are told."""
+    settings = {"retrieval": {"purposes": {"odd": {"quotas": {"evnts": 1}}}}}
+    with powerctx.open("memory://", plugins=(), settings=settings) as ctx:
+        told = ctx.recall("walrus", scope_id=S, limit=3).stats.ignored
+        assert told == ("limit: the quotas of purpose coding say how many entries there are",)
+        with pytest.raises(InvalidRequest, match="memories without a category have no quota"):
+            pack(ctx, quotas={"memory": 1})
+        with pytest.raises(InvalidRequest, match=r"retrieval\.purposes\.odd names 'evnts'; it can be events"):
+            pack(ctx, purpose="odd")
+        assert any("retrieval.purposes.odd.quotas names the bucket 'evnts'" in each for each in ctx.host.problems())
+
+
 def test_every_bucket_keeps_one(ctx: powerctx.Context) -> None:
     """At a budget that carries an abstract of each, no bucket is crowded out by strong events."""
     ctx.put(
