@@ -37,7 +37,7 @@ def test_first_prepare_after_a_restart(tmp_path, request):
         cold, partial = 0, 0
         while not cold or context.store.status().problems:
             start = time.monotonic()
-            prepared = context.prepare(written(cold), scope_id="s", deadline_ms=DEADLINE_MS)
+            prepared = context.prepare(written(cold), scope_id="s", families=["memory"], deadline_ms=DEADLINE_MS)
             taken = time.monotonic() - start
             told = prepared.diagnostics
             assert taken < DEADLINE_MS / 1000 + 1
@@ -48,7 +48,7 @@ def test_first_prepare_after_a_restart(tmp_path, request):
                 (True, ("memory:neighbour", "memory:vector"), (("memory", "fts"),)),
             )
             cold, partial = cold + 1, partial + told.partial
-        warm = context.prepare(written(7), scope_id="s").diagnostics
+        warm = context.prepare(written(7), scope_id="s", families=["memory"]).diagnostics
         seconds = time.monotonic() - begun
         print(f"{count} vectors: warm after {seconds:.1f} s; {cold} calls before, {partial} partial")  # noqa: T201 - for -s
 
