@@ -975,7 +975,7 @@ def test_a_gate_of_a_file() -> None:
         ('policy_id = "v2"', ("error: x.toml: policy_id 'v2' is kept for ", "acme.gate.v1.")),
         (
             'policy_id = "acme"\nmax_rounds = 1\nexpansion_floors = [{ cosine = 0.1 }]',
-            ("error: the first expansion floor of gate acme and the floor of powerctx.recall.v1 cannot be compared",),
+            ("error: the first expansion floor of gate acme in x.toml and the floor of powerctx.recall.v1 cannot be ",),
         ),
     ],
 )
