@@ -413,7 +413,7 @@ def test_a_slot_and_a_mode_of_a_plugin() -> None:
     [
         (None, "not an Offered"),
         ([task()], "not an Offered"),
-        (Offered(candidates=["x"]), "not a RawCandidate"),  # type: ignore[list-item]
+        (Offered(candidates=["x"]), "not a RawCandidate"),  # type: ignore[list-item]  # is what is tested
         (Offered(candidates=[task(scope="other")]), "another scope"),
         (lambda _: 1 / 0, "ZeroDivisionError"),
         (lambda _: exec("raise SystemExit(1)"), "sys.exit"),
