@@ -28,7 +28,8 @@ from powerctx_core.settings import (
     TrimSettings,
 )
 from powerctx_core.toml_file import expanded, read_toml
-from powerctx_core.wire.strict import HIDDEN, Mismatch, RawSecret, RawText, Secret, Unresolved, convert
+from powerctx_core.wire.strict import HIDDEN, Mismatch, convert
+from powerctx_core.wire.texts import RawSecret, RawText, Secret, Unresolved
 
 __all__ = [
     "AssemblySettings",

@@ -6,14 +6,14 @@ Every :func:`powerctx_core.open` has its own host; there is no global one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, cast
 
 import attrs
 
 from powerctx_core import builtin
-from powerctx_core.config import AssemblySettings, Settings
+from powerctx_core.config import Settings
 from powerctx_core.discovery import (
     Disabled,
     Failed,
@@ -25,7 +25,6 @@ from powerctx_core.discovery import (
 )
 from powerctx_core.errors import (
     CapabilityError,
-    ConfigError,
     InvalidRequest,
     PluginError,
     StoreError,
@@ -39,7 +38,7 @@ from powerctx_core.factories import Factories
 from powerctx_core.offers import NOUNS, PACKAGES, PART_PACKAGES, Offer, clash
 from powerctx_core.ports import Store
 from powerctx_core.records import FamilySpec, StoreSpec
-from powerctx_core.types import BUCKETS, MEMORIES
+from powerctx_core.types import MEMORIES
 from powerctx_core.vetting import OWN_NAME
 
 __all__ = ["Host", "PluginStatus"]
@@ -209,6 +208,8 @@ class Host:
 
     def problems(self) -> tuple[str, ...]:
         """Return one sentence for each clash, and for each setting that belongs to or names no installed part."""
+        from powerctx_core.misnamed import misnamed  # only a report needs it
+
         clashes = [clash(what, parts) for what, parts in self._clashes]
         known = {name for _, name in self._offered}
         unused = [
@@ -216,53 +217,12 @@ class Host:
             for name in self.settings.parts
             if name not in known
         ]
-        return (*clashes, *unused, *self._unknown_names(), *self._gate_problems())
+        return (*clashes, *unused, *misnamed(self.settings, self.names, self._buckets()))
 
-    def _unknown_names(self) -> Iterator[str]:
-        """Give one sentence for each setting that names a part, or a policy, that is not there."""
-        from powerctx_core.recall.policy import POLICIES  # only a report needs them
-
-        settings, families = self.settings, self.names("powerctx_families")
-        embedder = () if settings.embedder is None else (settings.embedder,)
-        policy = () if settings.recall.policy is None else (settings.recall.policy,)
-        default = settings.assembly.sections == AssemblySettings().sections
-        sections = () if default else tuple(settings.assembly.sections)
-        for setting, noun, given_names, there in (
-            ("embedder", "embedder", embedder, self.names("powerctx_embedders")),
-            ("sinks", "sink", settings.sinks, self.names("powerctx_sinks")),
-            ("tokens.estimator", "estimator", (settings.tokens.estimator,), self.names("powerctx_token_estimators")),
-            ("recall.families", "family", settings.recall.families, families),
-            ("recall.policy", "policy", policy, tuple(POLICIES)),
-            ("retrieval.vector_weights", "family", tuple(settings.retrieval.vector_weights), families),
-            ("assembly.sections", "family", sections, families),
-            *self._bucket_names(),
-        ):
-            for name in given_names:
-                if name not in there:
-                    origin = settings.origins.get(setting)
-                    where = f" in {origin}" if origin else ""
-                    known = ", ".join(there) or "none"
-                    yield f"{setting}{where} names the {noun} {name!r}, which is not installed; installed: {known}."
-
-    def _bucket_names(self) -> Iterator[tuple[str, str, tuple[str, ...], tuple[str, ...]]]:
-        """Give the buckets that each purpose names, with those that there are."""
+    def _buckets(self) -> tuple[str, ...]:
+        """Return the buckets that families of plugins add."""
         specs = [self.spec("powerctx_families", name) for name in self.names("powerctx_families")]
-        plugins = [spec.bucket for spec in specs if spec.searchable and spec.bucket != MEMORIES]
-        there = tuple(dict.fromkeys((*BUCKETS, *plugins)))
-        for name, purpose in self.settings.retrieval.purposes.items():
-            yield f"retrieval.purposes.{name}.quotas", "bucket", tuple(purpose.quotas), there
-
-    def _gate_problems(self) -> Iterator[str]:
-        """Give one sentence for each policy file that cannot be used, or for a gate that is not there."""
-        from powerctx_core.gates import gate_named, installed_gates  # only a report needs them
-
-        recall, origin = self.settings.recall, self.settings.origins.get("recall.gate")
-        try:
-            gate_named(recall.gate, installed_gates(recall.gate_files))
-        except ConfigError as error:
-            yield from str(error).splitlines()
-        except InvalidRequest as error:
-            yield f"recall.gate{f' in {origin}' if origin else ''}: {error}"
+        return tuple(spec.bucket for spec in specs if spec.searchable and spec.bucket != MEMORIES)
 
     def check(self, name: str) -> tuple[PluginStatus, ...]:
         """Load everything of the plugin *name* (entry point or distribution), and make its parts, with their settings.

@@ -9,7 +9,7 @@ from typing import Any
 from powerctx_core.errors import url_secrets
 from powerctx_core.settings import Settings
 from powerctx_core.toml_file import NotToml, parse_toml
-from powerctx_core.wire.strict import RawSecret, RawText, Secret, Unresolved
+from powerctx_core.wire.texts import RawSecret, RawText, Secret, Unresolved
 
 __all__ = ["Keys", "holds_secret", "is_secret", "is_secret_number", "parsed", "secrets", "secrets_in"]
 

@@ -22,6 +22,7 @@ import attrs
 from powerctx_core.errors import InvalidRequest, redacted
 from powerctx_core.receipt.reading import faults, has_shape
 from powerctx_core.toml_file import NotToml, parse_toml
+from powerctx_core.wire.texts import RawSecret, RawText, Secret, Unresolved
 
 if TYPE_CHECKING:
     import cattrs
@@ -30,10 +31,6 @@ __all__ = [
     "HIDDEN",
     "Mismatch",
     "Problem",
-    "RawSecret",
-    "RawText",
-    "Secret",
-    "Unresolved",
     "convert",
     "structure",
 ]
@@ -61,38 +58,6 @@ def structure(cls: type[T], mapping: Any) -> T:
         place = ".".join(map(str, problem.path)) or cls.__name__
         field = str(problem.path[0]) if problem.path else None
         raise InvalidRequest(f"{place} {problem.sentence}.", field=field) from None
-
-
-class RawText(str):
-    """Text of an environment variable: taken as it is where a string is wanted, else read as a TOML value."""
-
-    __slots__ = ()
-
-
-class Secret(str):
-    """A string whose ``repr`` does not show it."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
-
-
-class RawSecret(RawText):
-    """Raw text that becomes a :class:`Secret` where a string is wanted."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
-
-
-class Unresolved(str):
-    """A reference that could not be resolved; an error only if something needs the value."""
-
-    __slots__ = ("problem",)
-
-    problem: str
 
 
 @attrs.frozen(kw_only=True)
