@@ -46,8 +46,9 @@ _AWAITED_CALLS = 64
 class Context:
     """An opened store: write items, ask for context.
 
-    Thread-safe.  Calls block on the store; nothing is written but by ``put``, ``retire``, ``purge``, ``reindex`` and
-    ``mark_used``.  Use it as a context manager or call :meth:`close`.
+    Thread-safe.  Calls block on the store; nothing is written but by ``put``, ``embed``, ``retire``, ``purge``,
+    ``reindex``, ``mark_used`` and ``sessions``, and by ``search`` and ``recall`` what a session was given, when
+    *dedup_turns* and a session ask for that.  Use it as a context manager or call :meth:`close`.
     """
 
     def __init__(self, host: Host, store: Store, settings: Settings, url: str) -> None:
