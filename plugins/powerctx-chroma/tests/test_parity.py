@@ -1,4 +1,4 @@
-"""What is delivered is what core's own store delivers: ``benchmarks/parity.py`` compares more, with SQLite."""
+"""What is delivered is what core's own store delivers: ``parity.py`` of the evaluation compares more, with SQLite."""
 
 from __future__ import annotations
 

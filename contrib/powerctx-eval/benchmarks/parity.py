@@ -1,8 +1,11 @@
-"""Compares what this store and SQLite deliver: ``python benchmarks/parity.py DATA [--queries N] [--url URL]``.
+"""Compares what a store and SQLite deliver.
 
-DATA is a folder with the sets of the evaluation.  Every set is stored in both, with vectors of an embedder that needs
-no model, and every query is asked twice, for eight items and to fill 8 000 bytes.  Prints how many queries differ in
-what is delivered, and in bytes.
+    python contrib/powerctx-eval/benchmarks/parity.py DATA seekdb:///{folder}/engine
+    python contrib/powerctx-eval/benchmarks/parity.py DATA chroma:///{folder}/notes --queries 10000
+
+DATA is a folder with the sets of the evaluation; ``{folder}`` in the URL stands for a temporary one.  Every set is
+stored in both, with vectors of an embedder that needs no model, and every query is asked twice, for eight items and
+to fill 8 000 bytes.  Prints how many queries differ in what is delivered, and in bytes.
 """
 
 from __future__ import annotations
@@ -31,14 +34,14 @@ def asked(context: powerctx.Context, query: EvalQuery, budget: dict[str, Any]) -
 
 def main() -> None:
     """Run."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("url", help="of the store")
     parser.add_argument("--queries", type=int, default=200, help="of a set")
-    parser.add_argument("--url")
     parser.add_argument("--sets", nargs="+", default=SETS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        urls = [f"sqlite:///{place}/x.db", options.url or f"chroma:///{place}/notes"]
+        urls = [f"sqlite:///{place}/x.db", options.url.replace("{folder}", place)]
         # What is found must not depend on how busy the machine is, so a query's vector is waited for.
         settings = {"parts": {"hash": {"dimensions": 256}}, "retrieval": {"embedding_timeout_s": 60.0}}
         opened = [powerctx.open(url, settings=settings, embedder="hash") for url in urls]
