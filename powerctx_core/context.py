@@ -10,6 +10,7 @@ from typing import Any, Self
 import attrs
 
 from powerctx_core.arguments import artifact_named, artifacts_named, as_text, listed, request_of, to_explain
+from powerctx_core.asking import Asking
 from powerctx_core.blame import Blame
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
@@ -29,7 +30,6 @@ from powerctx_core.requests import (
     SearchRequest,
     recall_parameters,
 )
-from powerctx_core.search.pipeline import Search
 from powerctx_core.secrecy import secrets
 from powerctx_core.sessions import SessionLogs
 from powerctx_core.settings import Settings
@@ -65,7 +65,7 @@ class Context:
         with self._blame():
             self.embedding = self._embedding(settings.embedder)
         self.sessions = SessionLogs(store, self._blame, self._check_open)
-        self._engine = Engine(
+        engine = Engine(
             host=host,
             store=store,
             blame=self._blame,
@@ -75,8 +75,8 @@ class Context:
             workers=self._workers,
             lanes=self._lanes,
         )
-        self._search = Search(engine=self._engine)
-        self._observers = Observers({name: host.part("powerctx_sinks", name) for name in settings.sinks})
+        observers = Observers({name: host.part("powerctx_sinks", name) for name in settings.sinks})
+        self._asking = Asking(engine=engine, observers=observers)
 
     def __enter__(self) -> Self:
         return self
@@ -112,7 +112,7 @@ class Context:
         Parts that hang are not waited for.
         """
         self._closed = True
-        self._observers.close()
+        self._asking.observers.close()
         for threads in (self._calls, self._lanes, self._workers):
             threads.close()
         try:
@@ -254,7 +254,7 @@ class Context:
             PluginError, PlanInvariantError, StoreError: see :meth:`Engine.prepare`.
         """
         self._check_open()
-        return self._prepare(request_of(PrepareRequest, request, parameters))
+        return self._asking.prepare(request_of(PrepareRequest, request, parameters))
 
     async def aprepare(self, request: str | PrepareRequest, **parameters: Any) -> PreparedContext:
         """Return what :meth:`prepare` returns, without blocking the event loop.
@@ -269,12 +269,7 @@ class Context:
         """
         self._check_open()
         checked = request_of(PrepareRequest, request, parameters)
-        return await awaited(self._calls, partial(self._prepare, checked), self._engine.deadline(checked))
-
-    def _prepare(self, request: PrepareRequest, deadline: Deadline | None = None) -> PreparedContext:
-        prepared = self._engine.prepare(request, deadline)
-        self._told(prepared)
-        return prepared
+        return await awaited(self._calls, partial(self._asking.prepare, checked), self._asking.deadline(checked))
 
     def explain(self, request: str | PrepareRequest | SearchRequest, **parameters: Any) -> Explanation:
         """Return what :meth:`prepare` returns, and how it came about: rounds, pools, verdicts, each candidate's fate.
@@ -288,7 +283,7 @@ class Context:
                 :meth:`search`; lists are not explained.
         """
         self._check_open()
-        return self._explain(to_explain(request, parameters))
+        return self._asking.explain(to_explain(request, parameters))
 
     async def aexplain(self, request: str | PrepareRequest | SearchRequest, **parameters: Any) -> Explanation:
         """Return what :meth:`explain` returns, without blocking the event loop; see :meth:`aprepare`.
@@ -298,24 +293,7 @@ class Context:
         """
         self._check_open()
         checked = to_explain(request, parameters)
-        deadline = (
-            self._search.deadline(checked) if isinstance(checked, SearchRequest) else self._engine.deadline(checked)
-        )
-        return await awaited(self._calls, partial(self._explain, checked), deadline)
-
-    def _explain(self, request: PrepareRequest | SearchRequest, deadline: Deadline | None = None) -> Explanation:
-        if isinstance(request, SearchRequest):
-            explanation = self._search.explain(request, deadline)
-        else:
-            explanation = self._engine.explain(request, deadline)
-        self._told(explanation.response)
-        return explanation
-
-    def _told(self, answer: PreparedContext | ContextPack | Found) -> None:
-        """Tell the sinks; of receipts only those that were asked for."""
-        self._observers.notify(answer.diagnostics)
-        if not isinstance(answer, Found) and answer.receipt is not None:
-            self._observers.notify(answer.receipt)
+        return await awaited(self._calls, partial(self._asking.explain, checked), self._asking.deadline(checked))
 
     def find(self, request: str | FindRequest, **parameters: Any) -> Found:
         """Return related items for a query; parameters are the fields of :class:`FindRequest`.
@@ -325,7 +303,7 @@ class Context:
             PluginError, StoreError: see :meth:`Engine.find`.
         """
         self._check_open()
-        return self._find(request_of(FindRequest, request, parameters))
+        return self._asking.find(request_of(FindRequest, request, parameters))
 
     async def afind(self, request: str | FindRequest, **parameters: Any) -> Found:
         """Return what :meth:`find` returns, without blocking the event loop; see :meth:`aprepare`.
@@ -335,12 +313,7 @@ class Context:
         """
         self._check_open()
         checked = request_of(FindRequest, request, parameters)
-        return await awaited(self._calls, partial(self._find, checked), self._engine.deadline(checked))
-
-    def _find(self, request: FindRequest, deadline: Deadline | None = None) -> Found:
-        found = self._engine.find(request, deadline)
-        self._observers.notify(found.diagnostics)
-        return found
+        return await awaited(self._calls, partial(self._asking.find, checked), self._asking.deadline(checked))
 
     def search(self, request: str | SearchRequest | None = None, **parameters: Any) -> Found | ContextPack:
         """Return a list (``mode="list"``) or a pack (``mode="context"``) for a query, or a pack without one.
@@ -361,7 +334,7 @@ class Context:
             CapabilityError, PluginError, PlanInvariantError, StoreError: see :class:`powerctx_core.search.Search`.
         """
         self._check_open()
-        return self._searched(request_of(SearchRequest, request, parameters))
+        return self._asking.search(request_of(SearchRequest, request, parameters))
 
     async def asearch(self, request: str | SearchRequest | None = None, **parameters: Any) -> Found | ContextPack:
         """Return what :meth:`search` returns, without blocking the event loop; see :meth:`aprepare`.
@@ -373,7 +346,7 @@ class Context:
         """
         self._check_open()
         checked = request_of(SearchRequest, request, parameters)
-        return await awaited(self._calls, partial(self._searched, checked), self._search.deadline(checked))
+        return await awaited(self._calls, partial(self._asking.search, checked), self._asking.deadline(checked))
 
     def recall(self, query: str, **parameters: Any) -> ContextPack:
         """Return what :meth:`search` returns in mode ``context``, with the defaults of a recall in each turn.
@@ -386,7 +359,7 @@ class Context:
         """
         self._check_open()
         given, deprecated = recall_parameters(parameters)
-        return _pack(self._searched(request_of(SearchRequest, query, given)), deprecated)
+        return _pack(self._asking.search(request_of(SearchRequest, query, given)), deprecated)
 
     async def arecall(self, query: str, **parameters: Any) -> ContextPack:
         """Return what :meth:`recall` returns, without blocking the event loop; see :meth:`asearch`.
@@ -396,11 +369,6 @@ class Context:
         """
         given, deprecated = recall_parameters(parameters)
         return _pack(await self.asearch(query, **given), deprecated)
-
-    def _searched(self, request: SearchRequest, deadline: Deadline | None = None) -> Found | ContextPack:
-        found = self._search(request, deadline)
-        self._told(found)
-        return found
 
     def warm(self) -> None:
         """Load what the first call would load: text analysis, the embedder's model, the store's connection.

@@ -36,7 +36,7 @@ def main() -> None:
                 max_items=entries,
                 max_bytes=32768,
             )
-            account = ctx._engine._account(request, None, Stages(wanted=True))
+            account = ctx._asking.engine._account(request, None, Stages(wanted=True))
             for version in (1, 2):
                 times = []
                 for _ in range(runs):

@@ -347,10 +347,11 @@ class Vectors:
 
 def _with_vectors(context: powerctx.Context, act: Callable[[], object]) -> None:
     store = context.store
-    context._engine = attrs.evolve(
-        context._engine,
+    engine = attrs.evolve(
+        context._asking.engine,
         store=type("Other", (), {"catalogue": store.catalogue, "vectors": Vectors(store.vectors, act)})(),
     )
+    context._asking = attrs.evolve(context._asking, engine=engine)
 
 
 def test_words_do_not_wait_for_a_vector_search_that_hangs(gate: threading.Event) -> None:
@@ -399,7 +400,8 @@ def test_an_error_of_a_family_that_nobody_waits_for_is_late() -> None:
             wait([future], HANGS_S)
 
     with opened(Plugin(slow=failing)) as context:
-        context._engine = attrs.evolve(context._engine, lanes=Meanwhile("test"))
+        engine = attrs.evolve(context._asking.engine, lanes=Meanwhile("test"))
+        context._asking = attrs.evolve(context._asking, engine=engine)
         prepared = context.prepare("alpha", scope_id="s", deadline_ms=SHORT_MS)
 
     assert (("slow",), ()) == (prepared.diagnostics.late, prepared.diagnostics.failed)
@@ -420,7 +422,8 @@ def test_a_caller_that_wakes_up_late_sees_no_error_of_afterwards() -> None:
             return future
 
     with opened(Plugin(slow=failing), families=["memory", "slow"]) as context:
-        context._engine = attrs.evolve(context._engine, lanes=Sleepy("test"))
+        engine = attrs.evolve(context._asking.engine, lanes=Sleepy("test"))
+        context._asking = attrs.evolve(context._asking, engine=engine)
         prepared = context.prepare("alpha", scope_id="s", deadline_ms=SHORT_MS)
 
     assert (["memory"], ("slow",), ()) == (delivered(prepared), prepared.diagnostics.late, prepared.diagnostics.failed)

@@ -141,9 +141,10 @@ def test_the_store_fails_while_it_is_read() -> None:
             raise StoreError("the disk is gone")
 
     with opened(Parts()) as context:
-        context._engine = attrs.evolve(
-            context._engine, store=type("Store", (), {"catalogue": Broken(), "vectors": None})()
+        engine = attrs.evolve(
+            context._asking.engine, store=type("Store", (), {"catalogue": Broken(), "vectors": None})()
         )
+        context._asking = attrs.evolve(context._asking, engine=engine)
         for parameters in ({"families": ["memory"]}, {}, {"deadline_ms": 60_000}):
             with pytest.raises(StoreError, match="the disk is gone"):
                 context.find("alpha", scope_id="s", **parameters)
