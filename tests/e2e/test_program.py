@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,14 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """An environment without settings of the user."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("POWERCTX_", "XDG_"))}
     return kept | {"HOME": str(tmp_path / "home"), "POWERCTX_STORE": "sqlite:///t.db", "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let programs that are started here take SIGINT, which whoever runs the tests in the background may ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
@@ -158,6 +166,7 @@ def test_a_pipe_does_not_hang(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_while_starting(tmp_path: Path, environment: dict[str, str]) -> None:
     """Ctrl-C while the program is still being imported ends as quietly."""
     (tmp_path / "probe.py").write_text(
@@ -177,6 +186,7 @@ def test_interrupt_while_starting(tmp_path: Path, environment: dict[str, str]) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt(run: Run, tmp_path: Path, environment: dict[str, str]) -> None:
     """Ctrl-C while reading ends quietly with 130; the store stays usable."""
     command = [sys.executable, "-m", "powerctx_core.cli", "ingest", "-", "--scope", "s", "--batch", "1"]
