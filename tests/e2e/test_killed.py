@@ -21,7 +21,7 @@ from powerctx_core.cli.program import program
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs a signal that cannot be caught")
 
-BATCH, LINES, OLD, KILLS = 8, 80, 32, 20
+BATCH, LINES, OLD = 8, 80, 32
 LOG_BYTES = 500_000
 """What the log of a whole run comes to, nearly."""
 QUERIES = ("word7 word19", "word55 word101 word3", "北京的火锅店 word12", "fresh0042", "nothing of it")
@@ -128,8 +128,9 @@ def kill_while_running(folder: Path, data: bytes, part: float, kind: str, durati
 
 
 @pytest.mark.timeout(600)  # 20 s of a processor, which other tests share
-def test_killed_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each of 20 kills the store opens, holds whole batches, and the same run again leads to the same store."""
+@pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.long)])
+def test_killed_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int) -> None:
+    """After each kill the store opens, holds whole batches, and the same run again leads to the same store."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
     first = tmp_path / "first"
@@ -147,7 +148,7 @@ def test_killed_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     expected = content(whole)
     chance = random.Random(20)
 
-    for n in range(KILLS):
+    for n in range(kills):
         folder = tmp_path / f"{n}"
         shutil.copytree(first, folder)
         if not kill_while_running(folder, data, chance.random(), ("fed", "log", "time")[n % 3], duration):

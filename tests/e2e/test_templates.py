@@ -115,6 +115,7 @@ def away(tmp_path: Path) -> Away:
     return Away(tmp_path, {**kept, "HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull, "NO_COLOR": "1"})
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)  # half a minute on an idle machine: three builds, an environment, two suites
 def test_from_wheels(away: Away) -> None:
     """Both templates build, are listed, load, pass their own tests, and are used by name."""

@@ -44,6 +44,7 @@ def _evidence(data: Path, name: str) -> dict[tuple[str, str], float]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_locomo(data: Path) -> None:
     """Words with neighbours fill .74 and vectors .78; eight items with vectors hold .63; vectors never lose."""
@@ -56,6 +57,7 @@ def test_locomo(data: Path) -> None:
     assert all(found["local", budget] >= found["none", budget] for budget in (_FEW, _FILLED))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "least"), [("madial_zh", 0.82), ("madial_en", 0.80)])
 def test_madial(data: Path, name: str, least: float) -> None:
     """Events that a dialogue reminds of, which share few words with it, in Chinese and in English."""

@@ -141,7 +141,7 @@ def test_killed_engine(place, ask):
     assert gone(place)
 
 
-@pytest.mark.parametrize("end", ["close", "exit"])
+@pytest.mark.parametrize("end", ["close", pytest.param("exit", marks=pytest.mark.long)])
 def test_shared_directory(place, ask, end):
     """Two processes share one engine; it ends after the last of them, whether that closed its store or just ended."""
     url = f"seekdb:///{place}"
@@ -165,6 +165,7 @@ def test_shared_directory(place, ask, end):
     assert gone(place)
 
 
+@pytest.mark.long
 def test_made_by_several(tmp_path, ask, request):
     """Processes that make one directory at the same moment all work, and nothing of any of them is lost."""
     for turn in range(8 if request.config.getoption("--engine", None) else 2):

@@ -43,7 +43,7 @@ def killed_in_a_transaction(store, kill):
         write()
 
 
-@pytest.mark.parametrize("again", ["the same store", "another process's"])
+@pytest.mark.parametrize("again", ["the same store", pytest.param("another process's", marks=pytest.mark.long)])
 def test_killed_engine_keeps_no_locks(place, ask, again):
     """Rows of a transaction that the engine was killed in can be changed, and tables be made, after it starts again."""
     url = f"seekdb:///{place}"
@@ -64,6 +64,7 @@ def test_killed_engine_keeps_no_locks(place, ask, again):
     store.close()
 
 
+@pytest.mark.long
 def test_way_out(place, ask):
     """A store whose engine kept such locks says so at once and for good, is read, and goes on as a copy."""
     store = open_store(f"seekdb:///{place}?lock_timeout_ms=300")
