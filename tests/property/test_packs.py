@@ -89,7 +89,7 @@ PARAMETERS = st.fixed_dictionaries(
         "envelope": st.booleans(),
     },
 )
-EXAMPLES = settings(max_examples=100)  # each is a dozen texts, up to 100 kB of them
+EXAMPLES = settings(max_examples=settings().max_examples // 5)  # each is a dozen texts, up to 100 kB of them
 ESTIMATORS = st.sampled_from([O200k(), Qwen(), Seed()])
 
 
