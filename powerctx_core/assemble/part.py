@@ -1,25 +1,27 @@
 """One text while it is filled: what is left of each budget, and the longest form of an entry that still fits.
 
-Each candidate's text is escaped at most twice (whole, and cut), so the work is linear in the text looked at.
+A candidate that is too long is asked for its frame and its first bytes, and most end there.  What is taken is escaped
+and priced once whole, and near the cut again, so the work is linear in the text looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from typing import Final
+from functools import cache, partial
+from typing import Final, NamedTuple
 
 import attrs
 
 from powerctx_core.assemble.budget import MIN_CUT_BYTES, Meter, utf8_bytes
 from powerctx_core.assemble.cutting import longest_cut, prefix_by_price
 from powerctx_core.ports import Renderer, Selection
-from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes
+from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, surely_keeps
 from powerctx_core.types import Candidate
 
 __all__ = ["SIZE_REASONS", "Entry", "Part", "Refusal", "Room", "rooms"]
 
-SIZE_REASONS: Final = ("below_min_bytes", "no_fitting_truncation")
+_TOO_SHORT, _CANNOT_BE_CUT = "below_min_bytes", "no_fitting_truncation"
+SIZE_REASONS: Final = (_TOO_SHORT, _CANNOT_BE_CUT)
 """Why an entry cannot be taken for the size budgets: too short to be cut, or not even its shortest cut fits."""
 
 _CHUNK = 256
@@ -54,6 +56,13 @@ class Refusal:
 
     reason: str
     unit: str | None = None
+
+
+class _Piece(NamedTuple):
+    """A rendered entry, and what it takes of each room."""
+
+    text: str
+    prices: Sequence[float]
 
 
 class Room:
@@ -115,13 +124,15 @@ class Part:
         if heading:
             self._charge(heading)
         found = self._fitted(candidate, heading)
-        if isinstance(found, Entry):
-            self._charge(found.piece)
-            self.entries.append(found)
-            return None
-        for room, left in zip(self.rooms, before, strict=True):
-            room.left = left
-        return found
+        if isinstance(found, Refusal):
+            for room, left in zip(self.rooms, before, strict=True):
+                room.left = left
+            return found
+        entry, prices = found
+        for room, price in zip(self.rooms, prices, strict=True):
+            room.left -= price
+        self.entries.append(entry)
+        return None
 
     def fits(self, candidate: Candidate) -> bool:
         """Tell whether *candidate* could be taken now in its smallest form, the first 64 bytes of its body."""
@@ -130,7 +141,7 @@ class Part:
             return False
         before, after = self.renderer.entry(candidate, len(self.entries) + 1, self.selection, cut=True)
         around = "" if self.entries else f"{self.opening}{self.closing}"
-        return self._holds_least(f"{around}{self._heading(candidate)}{before}", text, f"{ELLIPSIS}{after}")
+        return self._has_room(f"{around}{self._heading(candidate)}{before}", text, f"{ELLIPSIS}{after}")
 
     def _heading(self, candidate: Candidate) -> str:
         """Return the heading that an entry needs here: a renderer may group entries of one family that follow."""
@@ -142,75 +153,98 @@ class Part:
         heading: str = self._group(family, self.selection)
         return heading
 
-    def _fitted(self, candidate: Candidate, heading: str) -> Entry | Refusal:
-        """Return the entry, or the reason why there is none."""
+    def _fitted(self, candidate: Candidate, heading: str) -> tuple[Entry, Sequence[float]] | Refusal:
+        """Return the entry and what it takes of each room, or the reason why there is none."""
         body = candidate.text
         capped = candidate.body_bytes > self.item_bytes or candidate.body_bytes > utf8_bytes(body)
         if capped:
             # What is shown of a body that is cut starts with its first word.
-            body = cut_to_bytes(body.lstrip(), self.item_bytes)
+            body = body.lstrip()
+            keeps_least = surely_keeps(body, self.item_bytes, MIN_CUT_BYTES)
+            if keeps_least and (self._overdrawn() or self._frame(candidate, body, cut=True) is None):
+                return Refusal(_CANNOT_BE_CUT, self._short_of)
+            body = cut_to_bytes(body, self.item_bytes)
             if not body:
                 return Refusal("blank")
         size = utf8_bytes(body)
-        ordinal = len(self.entries) + 1
-        if self._holds(lambda _: 0.0):
-            # Escaping only lengthens: a body that is too long as it is need not be rendered to know that.
-            if self._holds(lambda meter: float(size) if meter.unit == "bytes" else 0.0):
-                piece = self._whole_piece(candidate, body, ordinal, cut=capped)
-                if piece is not None:
-                    return Entry(candidate=candidate, piece=piece, cut=capped, heading=heading)
-            if size >= MIN_CUT_BYTES:
-                piece = self._cut_piece(candidate, body.lstrip(), ordinal)
-                if piece is not None:
-                    return Entry(candidate=candidate, piece=piece, cut=True, squeezed=True, heading=heading)
-        return Refusal(SIZE_REASONS[size >= MIN_CUT_BYTES], self._short_of)
+        refused = _TOO_SHORT if size < MIN_CUT_BYTES else _CANNOT_BE_CUT
+        if self._overdrawn():
+            return Refusal(refused, self._short_of)
+        # Escaping only lengthens: a body that is too long as it is need not be rendered to know that.
+        if self._prices(lambda meter: float(size) if meter.unit == "bytes" else 0.0) is not None:
+            piece = self._whole(self._frame(candidate, body, cut=capped), body)
+            if piece is not None:
+                return Entry(candidate=candidate, piece=piece.text, cut=capped, heading=heading), piece.prices
+        if size >= MIN_CUT_BYTES:
+            body = body.lstrip()
+            piece = self._cut(self._frame(candidate, body, cut=True), body)
+            if piece is not None:
+                entry = Entry(candidate=candidate, piece=piece.text, cut=True, squeezed=True, heading=heading)
+                return entry, piece.prices
+        return Refusal(refused, self._short_of)
 
-    def _fits(self, text: str) -> bool:
-        return self._holds(lambda meter: meter.cost(text))
-
-    def _holds(self, cost: Callable[[Meter], float]) -> bool:
-        """Tell whether every budget has room for *cost*, and note the first that has not."""
+    def _overdrawn(self) -> bool:
+        """Tell whether a budget has less than nothing left, and note the first of them."""
         for room in self.rooms:
-            if cost(room.meter) > room.left:
+            if room.left < 0.0:
                 self._short_of = room.meter.unit
-                return False
-        return True
+                return True
+        return False
+
+    def _prices(self, cost: Callable[[Meter], float]) -> Sequence[float] | None:
+        """Return what *cost* says of each budget; ``None`` when one has not that room, and note the first of them."""
+        prices = []
+        for room in self.rooms:
+            price = cost(room.meter)
+            if price > room.left:
+                self._short_of = room.meter.unit
+                return None
+            prices.append(price)
+        return prices
+
+    def _piece(self, text: str) -> _Piece | None:
+        """Return *text* and its prices, or ``None`` when it does not fit."""
+        prices = self._prices(lambda meter: meter.cost(text))
+        return None if prices is None else _Piece(text, prices)
 
     def _charge(self, text: str) -> None:
         for room in self.rooms:
             room.left -= room.meter.cost(text)
 
-    def _whole_piece(self, candidate: Candidate, body: str, ordinal: int, *, cut: bool) -> str | None:
-        """Return the piece with all of *body*, or ``None`` when it does not fit."""
-        before, after = self.renderer.entry(candidate, ordinal, self.selection, cut=cut)
+    def _frame(self, candidate: Candidate, body: str, *, cut: bool) -> tuple[str, str] | None:
+        """Return what stands around *body*, or ``None`` when there is no room for it and the first of *body*."""
+        before, after = self.renderer.entry(candidate, len(self.entries) + 1, self.selection, cut=cut)
         after = f"{ELLIPSIS}{after}" if cut else after
-        if not self._holds_least(before, body, after):
-            return None
-        piece = f"{before}{self.renderer.escape(body)}{after}"
-        return piece if self._fits(piece) else None
+        return (before, after) if self._has_room(before, body, after) else None
 
-    def _holds_least(self, before: str, body: str, after: str) -> bool:
+    def _has_room(self, before: str, body: str, after: str) -> bool:
         """Tell whether the first bytes of *body*, fewer than any cut keeps, fit: most that do not fit end here."""
-        return self._fits(f"{before}{self.renderer.escape(_start(body))}{after}")
+        return self._piece(f"{before}{self.renderer.escape(_start(body))}{after}") is not None
 
-    def _cut_piece(self, candidate: Candidate, body: str, ordinal: int) -> str | None:
-        """Return the piece with the longest cut of *body* that fits, or ``None``."""
-        before, after = self.renderer.entry(candidate, ordinal, self.selection, cut=True)
-        after = f"{ELLIPSIS}{after}"
-        if not self._holds_least(before, body, after):
+    def _whole(self, frame: tuple[str, str] | None, body: str) -> _Piece | None:
+        """Return the piece with all of *body*, or ``None`` when it does not fit."""
+        if frame is None:
             return None
-        frame = f"{before}{after}"
+        before, after = frame
+        return self._piece(f"{before}{self.renderer.escape(body)}{after}")
+
+    def _cut(self, frame: tuple[str, str] | None, body: str) -> _Piece | None:
+        """Return the piece with the longest cut of *body* that fits, or ``None``."""
+        if frame is None:
+            return None
+        around = "".join(frame)
         limit = len(body)
         for room in self.rooms:
             if room.meter.unit == "tokens":
-                limit = prefix_by_price(partial(self._price, room.meter, frame, body), limit, room.left)
+                limit = prefix_by_price(partial(self._price, room.meter, around, body), limit, room.left)
             else:
-                limit = self._prefix(room.meter, body[:limit], room.left - room.meter.cost(frame))
-        shorter = longest_cut(body, limit, lambda text: self._fits(f"{before}{self.renderer.escape(text)}{after}"))
-        return None if shorter is None else f"{before}{self.renderer.escape(shorter)}{after}"
+                limit = self._prefix(room.meter, body[:limit], room.left - room.meter.cost(around))
+        whole = cache(partial(self._whole, frame))
+        shorter = longest_cut(body, limit, lambda text: whole(text) is not None)
+        return None if shorter is None else whole(shorter)
 
-    def _price(self, meter: Meter, frame: str, body: str, taken: int) -> float:
-        return meter.cost(self.renderer.escape(body[:taken]) + frame)
+    def _price(self, meter: Meter, around: str, body: str, taken: int) -> float:
+        return meter.cost(self.renderer.escape(body[:taken]) + around)
 
     def _prefix(self, meter: Meter, body: str, room: float) -> int:
         """Return how many characters of *body* cost at most *room* when escaped; escape works by character."""

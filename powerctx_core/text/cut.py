@@ -11,13 +11,17 @@ from powerctx_core.types import ABSTRACT_BYTES, HEAD_BYTES
 if TYPE_CHECKING:
     import regex
 
-__all__ = ["ELLIPSIS", "cut_to_bytes", "cut_to_chars", "derived_abstract", "derived_overview", "head"]
+__all__ = ["ELLIPSIS", "cut_to_bytes", "cut_to_chars", "derived_abstract", "derived_overview", "head", "surely_keeps"]
 
 ELLIPSIS = "…"
 _SENTENCE_SHARE = 0.75
 # A sentence ends behind its closing quotes; Latin full stops need white space behind them so that 3.14 stays whole.
-# Looking behind and never giving back keep a long row of full stops linear.
-_SENTENCE = re.compile(r"""(?:(?<![.!?])[.!?]++["'”’)\]]*+(?=\s)|[。！？…‼⁇]+["'”’」』）】]*|\n)""")
+# Looking behind and never giving back keep a long row of full stops linear; the class in front lets all else be skipped
+# at the speed of a search for characters.
+_SENTENCE = re.compile(
+    r"""[.!?。！？…‼⁇\n](?:(?<=[.!?])(?<![.!?]{2})[.!?]*+["'”’)\]]*+(?=\s)"""
+    r"""|(?<=[。！？…‼⁇])[。！？…‼⁇]*+["'”’」』）】]*+|(?<=\n))"""
+)
 _NUMBERED = re.compile(r"\d{1,9}[.)]\s+")
 _SAFE = re.compile(
     r"[\x20-\x7e\u3040-\u3096\u30a1-\u30fa\u4e00-\u9fff][\x20-\x7e\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff]"
@@ -116,6 +120,17 @@ def _chars_in_bytes(text: str, limit: int) -> int:
 def cut_to_bytes(text: str, limit: int, *, sentences: bool = True) -> str:
     """Do what :func:`cut_to_chars` does, with a limit in UTF-8 bytes."""
     return cut_to_chars(text, _chars_in_bytes(text, limit), sentences=sentences)
+
+
+def surely_keeps(text: str, limit: int, least: int) -> bool:
+    """Tell whether :func:`cut_to_bytes` keeps at least *least* bytes, as far as that shows without looking for the cut.
+
+    A cut never falls before a certain boundary below the limit; the later one keeps a sentence end from doing so.
+    """
+    places = (least, 2 * least)
+    if places[-1] > min(limit // 4, len(text) - 1):
+        return False
+    return all(_SAFE.match(text, place - 1) and text[place - 1] != " " for place in places)
 
 
 def head(text: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 import regex
 from hypothesis import example, given, settings, strategies as st
 
-from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, cut_to_chars, derived_abstract, head
+from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, cut_to_chars, derived_abstract, head, surely_keeps
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 PIECES = [
@@ -207,3 +207,25 @@ def test_abstract(text: str) -> None:
 def test_abstract_examples(text: str, expected: str) -> None:
     """The first heading or sentence is the abstract; a numbered heading or list entry is not cut behind its number."""
     assert derived_abstract(text) == expected
+
+
+@given(
+    st.lists(st.sampled_from([*PIECES, "of", "北京"]), max_size=300).map("".join),
+    st.integers(0, 300),
+    st.integers(1, 16),
+)
+@settings(max_examples=500, deadline=None)
+def test_what_surely_keeps_something_keeps_it(text: str, limit: int, least: int) -> None:
+    """The look ahead never promises more than the cut keeps."""
+    if surely_keeps(text, limit, least):
+        assert len(cut_to_bytes(text, limit).encode()) >= least
+
+
+@pytest.mark.parametrize(
+    "text", ["资料库里有很多东西。" * 50, "It needs no server, and one file is easy to copy. " * 50]
+)
+def test_the_look_ahead_sees_what_is_plain(text: str) -> None:
+    """Of ordinary text it tells without a cut that the least length is kept; of what is too short it does not."""
+    assert any(surely_keeps(text[start:], 2000, 64) for start in range(3))
+    assert not surely_keeps(text[:100], 2000, 64)
+    assert not surely_keeps(text, 400, 64)
