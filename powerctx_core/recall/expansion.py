@@ -286,8 +286,8 @@ class Expansion(Generic[_P]):
             unknown or any(done.probed.fits(candidate) for candidate in self._rejected(done, number))
         )
         assessment = assess(
-            _evidence(done.gathered),
-            self.query_terms,
+            _evidence(done.gathered, self.query_terms),
+            len(self.query_terms),
             self.gate,
             has_content=any(group.searched and (group.items or group.matched) for group in groups),
             budget_bounded=bounded,
@@ -331,14 +331,13 @@ def _unknown(groups: Mapping[str, Sequence[Group]]) -> int:
     return sum(counts.retrieved - counts.admitted for counts in rejecting)
 
 
-def _evidence(gathered: Mapping[str, Sequence[Gathered]]) -> list[Evidence]:
-    """Return what is judged of each candidate, each identity once."""
-    judged = [
-        hit for groups in gathered.values() for group in groups for hit in group.merged if hit.channels not in _UNJUDGED
-    ]
-    return [
-        Evidence(
-            (address := hit.candidate.address).family, address.scope_id, number, hit.relevance, hit.candidate.matched
-        )
-        for number, hit in enumerate(judged)
-    ]
+def _evidence(gathered: Mapping[str, Sequence[Gathered]], terms: frozenset[str]) -> list[Evidence]:
+    """Return what is judged of each family and scope that has something to judge; each identity counts once there."""
+    evidence = []
+    for family, groups in gathered.items():
+        for group in groups:
+            judged = [hit for hit in group.merged if hit.channels not in _UNJUDGED]
+            if judged:
+                matched = [hit.candidate.matched for hit in judged]
+                evidence.append(Evidence.of(family, [hit.relevance for hit in judged], matched, terms))
+    return evidence

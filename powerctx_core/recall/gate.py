@@ -1,14 +1,13 @@
 """The recall sufficiency gate: judges what was recalled, by numbers alone.  Pure.
 
-What is judged is a few facts of each candidate (:class:`Evidence`); the verdict is the first row of a fixed table that
+What is judged is a few facts of the candidates (:class:`Evidence`); the verdict is the first row of a fixed table that
 holds, and the signals it was read from are kept beside it.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -157,20 +156,47 @@ SHIPPED: Final[Mapping[str, GatePolicy]] = MappingProxyType({V2.policy_id: V2, "
 
 
 class Evidence(NamedTuple):
-    """What the gate looks at in one candidate; a tuple, since each round makes one of each.
+    """What the gate looks at in the candidates of one family in one scope; a tuple, since each round makes them anew.
 
     Attributes:
-        family, scope_id: its group; candidates of a group stand in fused order.
-        source: its identity; the same one may come again from a later round.
-        relevance: raw cosine to the query, where it has one.
-        terms: the query's terms that it holds, each once; others do not matter.
+        family: theirs.
+        relevances: raw cosine of each to the query, where it has one, in fused order; no group is empty.
+        sources: distinct identities among them.
+        held: the most of the query's distinct terms that one of them holds.
     """
 
     family: str
-    scope_id: str
-    source: object
-    relevance: float | None
-    terms: Iterable[str]
+    relevances: Sequence[float | None]
+    sources: int
+    held: int
+
+    @classmethod
+    def of(
+        cls,
+        family: str,
+        relevances: Sequence[float | None],
+        matched: Iterable[Collection[str]],
+        terms: frozenset[str],
+        *,
+        sources: int | None = None,
+    ) -> Evidence:
+        """Look at candidates.
+
+        Args:
+            family: as above.
+            relevances: as above.
+            matched: of each candidate the terms that it holds, each once; others than the query's do not count.
+            terms: the query's distinct terms.
+            sources: as above; as many as candidates when absent.
+        """
+        held = 0
+        for each in matched:
+            # Few hold more than the best so far, and none can hold more terms than it has.
+            if len(each) > held:
+                held = max(held, len(terms.intersection(each)))
+                if held == len(terms):
+                    break
+        return cls(family, relevances, len(relevances) if sources is None else sources, held)
 
 
 @attrs.frozen(kw_only=True)
@@ -182,55 +208,31 @@ class Assessment:
     signals: Signals
 
 
-@attrs.frozen
-class _Scores:
-    """Cosines of scored groups, by family."""
+def _cosines(evidence: Iterable[Evidence]) -> dict[str, list[float]]:
+    """Return the cosines of scored groups, by family.
 
-    by_family: dict[str, list[float]]
-
-    @classmethod
-    def of(cls, candidates: Iterable[Evidence]) -> _Scores:
-        """Collect them: a group is scored when its first candidate has a cosine, so that none further down speaks."""
-        scored: dict[tuple[str, str], bool] = {}
-        by_family: dict[str, list[float]] = defaultdict(list)
-        for family, scope_id, _, relevance, _ in candidates:
-            if scored.setdefault((family, scope_id), relevance is not None) and relevance is not None:
-                by_family[family].append(relevance)
-        return cls(by_family)
-
-    def gap(self, floor: float) -> float | None:
-        """Return the greatest distance between a family's best cosine and the mean of its cosines from *floor* up."""
-        gaps = []
-        for cosines in self.by_family.values():
-            good = [cosine for cosine in cosines if cosine >= floor]
-            if len(good) > 1:
-                gaps.append(max(0.0, max(good) - sum(good) / len(good)))  # a sum of equals may round up
-        return max(gaps, default=None)
+    A group is scored when its first candidate has a cosine, so that none further down speaks for a lexical leader.
+    """
+    by_family: dict[str, list[float]] = {}
+    for family, relevances, _, _ in evidence:
+        if relevances[0] is not None:
+            by_family.setdefault(family, []).extend(each for each in relevances if each is not None)
+    return by_family
 
 
-def _measured(
-    candidates: Sequence[Evidence], terms: frozenset[str], policy: GatePolicy
-) -> tuple[Signals, bool, float | None]:
-    """Return the signals, whether any group is scored, and the gap, where it is known."""
-    scores = _Scores.of(candidates)
-    cosines = [cosine for group in scores.by_family.values() for cosine in group]
-    gap = scores.gap(policy.gap_floor)
-    held = max(map(len, map(terms.intersection, [each.terms for each in candidates])), default=0)
-    signals = Signals(
-        candidate_count=len(candidates),
-        family_count=len({each.family for each in candidates}),
-        distinct_sources=len({each.source for each in candidates}),
-        top_relevance=max(cosines, default=0.0),
-        mean_relevance=sum(cosines) / len(cosines) if cosines else 0.0,
-        top_gap=gap or 0.0,
-        lexical_overlap=held / len(terms) if terms else 1.0,
-    )
-    return signals, bool(cosines), gap
+def _gap(by_family: Mapping[str, Sequence[float]], floor: float) -> float | None:
+    """Return the greatest distance between a family's best cosine and the mean of its cosines from *floor* up."""
+    gaps = []
+    for cosines in by_family.values():
+        good = [cosine for cosine in cosines if cosine >= floor]
+        if len(good) > 1:
+            gaps.append(max(0.0, max(good) - sum(good) / len(good)))  # a sum of equals may round up
+    return max(gaps, default=None)
 
 
 def assess(
-    candidates: Sequence[Evidence],
-    query_terms: Iterable[str],
+    evidence: Sequence[Evidence],
+    query_terms: int,
     policy: GatePolicy,
     *,
     has_content: bool,
@@ -241,16 +243,27 @@ def assess(
     """Judge what was recalled; the first row of the verdict table that holds wins.
 
     Args:
-        candidates: accumulated so far, before ceilings; in fused order within each (family, scope).
-        query_terms: the query's distinct terms.
+        evidence: of the candidates accumulated so far, before ceilings; once for each (family, scope) that has any.
+        query_terms: how many distinct terms the query has.
         policy: thresholds.
         has_content: whether the participating scopes hold anything that can be searched.
-        budget_bounded: see :class:`BudgetView`.
+        budget_bounded: whether something was cut or left out for the budget, and nothing more would fit.
         rerank_active: whether a reranker decided the order.
         families_expected: selected families whose first pool was not empty.
     """
-    signals, scored, gap = _measured(candidates, frozenset(query_terms), policy)
-    top = signals.top_relevance
+    by_family = _cosines(evidence)
+    cosines = [cosine for family in by_family.values() for cosine in family]
+    gap = _gap(by_family, policy.gap_floor)
+    top = max(cosines, default=0.0)
+    signals = Signals(
+        candidate_count=sum(len(each.relevances) for each in evidence),
+        family_count=len({each.family for each in evidence}),
+        distinct_sources=sum(each.sources for each in evidence),
+        top_relevance=top,
+        mean_relevance=sum(cosines) / len(cosines) if cosines else 0.0,
+        top_gap=gap or 0.0,
+        lexical_overlap=max((each.held for each in evidence), default=0) / query_terms if query_terms else 1.0,
+    )
     verdicts = (
         ("no-content", not has_content),
         ("budget-floor", budget_bounded),
@@ -259,7 +272,7 @@ def assess(
         ("thin-families", families_expected > 1 and signals.family_count < families_expected),
         (
             "weak-top-1",
-            (scored and top < policy.min_top_score)
+            (bool(cosines) and top < policy.min_top_score)
             or (gap is not None and top < policy.strong_top and gap < policy.min_top_gap),
         ),
         ("weak-lexical", signals.lexical_overlap < policy.min_lexical_overlap),

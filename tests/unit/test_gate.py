@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 import pytest
@@ -16,20 +17,47 @@ from powerctx_core.recall.gate import REASONS, V2, Assessment, Evidence, GatePol
 TERMS = ("alpha", "beta")
 
 
-def evidence(
+class Candidate(NamedTuple):
+    """One candidate; those of a family and scope stand in fused order."""
+
+    family: str
+    scope_id: str
+    source: object
+    relevance: float | None
+    terms: frozenset[str]
+
+
+def candidate(
     source: str, relevance: float | None = None, *terms: str, family: str = "memory", scope: str = "s"
-) -> Evidence:
+) -> Candidate:
     """Make one candidate."""
-    return Evidence(family, scope, (family, scope, source), relevance, frozenset(terms))
+    return Candidate(family, scope, (family, scope, source), relevance, frozenset(terms))
 
 
-STRONG = [evidence("a", 0.9, *TERMS), evidence("b", 0.5, *TERMS)]
+STRONG = [candidate("a", 0.9, *TERMS), candidate("b", 0.5, *TERMS)]
 
 
-def judged(candidates: list[Evidence], policy: GatePolicy = V2, **facts: Any) -> Assessment:
+def evidence_of(candidates: Iterable[Candidate], terms: Iterable[str]) -> list[Evidence]:
+    """Return what the gate looks at in the candidates."""
+    groups: dict[tuple[str, str], list[Candidate]] = {}
+    for each in candidates:
+        groups.setdefault((each.family, each.scope_id), []).append(each)
+    return [
+        Evidence.of(
+            family,
+            [each.relevance for each in group],
+            [each.terms for each in group],
+            frozenset(terms),
+            sources=len({each.source for each in group}),
+        )
+        for (family, _), group in groups.items()
+    ]
+
+
+def judged(candidates: list[Candidate], policy: GatePolicy = V2, **facts: Any) -> Assessment:
     """Assess with facts that leave the verdict to the candidates."""
     given = {"has_content": True, "budget_bounded": False, "rerank_active": False, "families_expected": 1, **facts}
-    return assess(candidates, TERMS, policy, **given)
+    return assess(evidence_of(candidates, TERMS), len(TERMS), policy, **given)
 
 
 def test_reference_decisions(evaluation_data: Path) -> None:
@@ -38,7 +66,7 @@ def test_reference_decisions(evaluation_data: Path) -> None:
     for line in lines:
         case = json.loads(line)
         candidates = [
-            Evidence(
+            Candidate(
                 each["family"],
                 each["scope_id"],
                 (each["family"], each["scope_id"], each["artifact_id"], each["revision"]),
@@ -47,9 +75,10 @@ def test_reference_decisions(evaluation_data: Path) -> None:
             )
             for each in case["candidates"]
         ]
+        terms = frozenset(case["query_terms"])
         found = assess(
-            candidates,
-            case["query_terms"],
+            evidence_of(candidates, terms),
+            len(terms),
             V2,
             has_content=case["scope_has_content"],
             budget_bounded=case["budget_bounded"],
@@ -71,15 +100,15 @@ def test_reference_decisions(evaluation_data: Path) -> None:
         ("thin-candidates", False, [], {}),
         ("thin-candidates", False, STRONG[:1], {"families_expected": 2}),
         ("thin-families", False, STRONG, {"families_expected": 2}),
-        ("weak-top-1", False, [evidence("a", 0.3), evidence("b", 0.1)], {}),
-        ("weak-top-1", False, [evidence("a", 0.51, *TERMS), evidence("b", 0.5), evidence("c", 0.5)], {}),
-        ("weak-lexical", False, [evidence("a", 0.9), evidence("b", 0.5)], {}),
-        ("weak-lexical", False, [evidence("a"), evidence("b")], {}),
+        ("weak-top-1", False, [candidate("a", 0.3), candidate("b", 0.1)], {}),
+        ("weak-top-1", False, [candidate("a", 0.51, *TERMS), candidate("b", 0.5), candidate("c", 0.5)], {}),
+        ("weak-lexical", False, [candidate("a", 0.9), candidate("b", 0.5)], {}),
+        ("weak-lexical", False, [candidate("a"), candidate("b")], {}),
         ("sufficient", True, STRONG, {}),
-        ("sufficient", True, [evidence("a", None, "alpha"), evidence("b")], {}),
+        ("sufficient", True, [candidate("a", None, "alpha"), candidate("b")], {}),
     ],
 )
-def test_verdicts(reason: str, sufficient: bool, candidates: list[Evidence], facts: dict[str, bool]) -> None:
+def test_verdicts(reason: str, sufficient: bool, candidates: list[Candidate], facts: dict[str, bool]) -> None:
     """The first row of the table that holds is the verdict."""
     found = judged(candidates, **facts)
 
@@ -88,29 +117,31 @@ def test_verdicts(reason: str, sufficient: bool, candidates: list[Evidence], fac
 
 def test_a_vector_hit_further_down_cannot_make_a_lexical_leader_look_weak() -> None:
     """A group whose first hit has no cosine gives no score signals."""
-    found = judged([evidence("a", None, *TERMS), evidence("b", 0.1)])
+    found = judged([candidate("a", None, *TERMS), candidate("b", 0.1)])
 
     assert ("sufficient", 0.0) == (found.reason, found.signals.top_relevance)
 
 
 def test_the_gap_is_of_one_family() -> None:
     """Cosines of two families, or below the floor, make no gap: with a single good one it is unknown, not 0."""
-    two = [evidence("a", 0.5, *TERMS), evidence("b", 0.499, *TERMS, family="notes")]
+    two = [candidate("a", 0.5, *TERMS), candidate("b", 0.499, *TERMS, family="notes")]
 
     assert "sufficient" == judged(two).reason
-    assert "sufficient" == judged([evidence("a", 0.5, *TERMS), evidence("b", 0.29)]).reason
-    assert "weak-top-1" == judged([evidence("a", 0.5, *TERMS), evidence("b", 0.49)]).reason
+    assert "sufficient" == judged([candidate("a", 0.5, *TERMS), candidate("b", 0.29)]).reason
+    assert "weak-top-1" == judged([candidate("a", 0.5, *TERMS), candidate("b", 0.49)]).reason
 
 
 def test_a_query_without_terms() -> None:
     """No analysable term: nothing lexical can be missed."""
-    found = assess(STRONG, (), V2, has_content=True, budget_bounded=False, rerank_active=False, families_expected=1)
+    found = assess(
+        evidence_of(STRONG, ()), 0, V2, has_content=True, budget_bounded=False, rerank_active=False, families_expected=1
+    )
 
     assert ("sufficient", 1.0) == (found.reason, found.signals.lexical_overlap)
 
 
-_EVIDENCE = st.builds(
-    Evidence,
+_CANDIDATE = st.builds(
+    Candidate,
     st.sampled_from(["memory", "notes", "topics"]),
     st.sampled_from(["s", "r"]),
     st.integers(0, 5),
@@ -119,8 +150,8 @@ _EVIDENCE = st.builds(
 )
 
 
-@given(st.lists(_EVIDENCE, max_size=12), st.booleans(), st.booleans(), st.booleans(), st.integers(0, 4))
-def test_laws(candidates: list[Evidence], content: bool, bounded: bool, rerank: bool, expected: int) -> None:
+@given(st.lists(_CANDIDATE, max_size=12), st.booleans(), st.booleans(), st.booleans(), st.integers(0, 4))
+def test_laws(candidates: list[Candidate], content: bool, bounded: bool, rerank: bool, expected: int) -> None:
     """The reason is of the closed set; scopes and families may come in any order; signals stay in their ranges."""
     facts = {
         "has_content": content,
