@@ -7,12 +7,14 @@ scripts and distinct Han characters; n-grams serve ranking only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
-from math import ceil
+from functools import cached_property
+from math import ceil, isfinite
 from operator import itemgetter
 from types import MappingProxyType
 
+from powerctx_core.errors import PoolInvariantError
 from powerctx_core.ports import AdmissionRule
+from powerctx_core.recall.checks import check_admission
 from powerctx_core.recall.ranking import Scorer
 from powerctx_core.records import NoSettings
 from powerctx_core.types import QUERY_TERMS, Admission, AdmissionCounts, AdmissionFloor, Key, Pool, QueryTerms
@@ -45,10 +47,13 @@ class FloorAdmission:
 
 
 def admitting(rule: AdmissionRule, pool: Pool, query: QueryTerms) -> Callable[[AdmissionFloor], Admission]:
-    """Return what *rule* admits of a pool at any floor; core's own measures the pool once for all of them."""
+    """Return what *rule* admits of a pool at any floor, checked; core's own measures the pool once for all of them.
+
+    What is returned raises PoolInvariantError when the admission is none of *pool*, and whatever the rule raises.
+    """
     if type(rule) is FloorAdmission:
-        return _Measured(pool, query).admit
-    return partial(rule.admit, pool, query)
+        return _Measured(pool, query).admit  # in order and of the pool as it is made
+    return lambda floor: check_admission(pool, rule.admit(pool, query, floor))
 
 
 class _Measured:
@@ -92,6 +97,10 @@ class _Measured:
             candidate = candidates[key]
             found, held = score(candidate.matched, candidate.length)
             members.append((-found, candidate.address.artifact_id, key, held))
+        if not isfinite(sum([score for score, _, _, _ in members])):
+            raise PoolInvariantError(
+                "admission gives 'fts' a score that is not finite, of the counts and lengths there."
+            )
         members.sort()
         return members
 

@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.ranking import Scorer, idf
-from powerctx_core.types import QUERY_TERMS, Address, Admission, Hit, Key, Pool, QueryTerms, RawCandidate
+from powerctx_core.types import QUERY_TERMS, Admission, Hit, Key, Pool, QueryTerms, RawCandidate
 
 __all__ = ["deal", "fuse", "in_order", "interleave", "merge"]
 
@@ -38,35 +38,38 @@ def fuse(
     channels = {name: members for name, members in admission.ranked.items() if name != "neighbour"}
     used = {name: given.get(name, 1.0) for name in channels if given.get(name, 1.0) > 0.0}
     scores = _rrf(channels, used) if policy.fusion == "rrf" else _min_max(channels, used)
-    found_by: dict[Key, list[str]] = {}
+    found_by: dict[Key, tuple[str, ...]] = {}
     for name, members in admission.ranked.items():
+        alone = (name,)
         for key, _ in members:
-            found_by.setdefault(key, []).append(name)
+            found_by[key] = (*found_by[key], name) if key in found_by else alone
     if policy.neighbour_weight > 0.0 and admission.ranked.get("neighbour"):
         scores = _with_neighbours(scores, admission.ranked["neighbour"], pool, policy.neighbour_weight)
     scorer = Scorer(pool.statistics)
     known = _known(query, scorer, pool)
-    candidates = pool.candidates
-    best = sorted(scores, key=lambda key: _place_of(scores[key], candidates[key].address))
+    candidates, shares = pool.candidates, admission.shares
+    best = []
+    for key, score in scores.items():
+        # Scope and family are those of the pool.
+        address = candidates[key].address
+        best.append((-score, address.artifact_id, address.revision, key))
+    best.sort()
     return [
         Hit(
             candidate=(candidate := candidates[key]),
             score=scores[key],
-            match=_match(candidate, admission.shares.get(key), scorer, pool, known),
-            channels=tuple(found_by.get(key, ())),
+            match=_match(candidate, shares.get(key), scorer, pool, known),
+            channels=found_by.get(key, ()),
             relevance=candidate.cosine,
         )
-        for key in best[:limit]
+        for _, _, _, key in best[:limit]
     ]
 
 
 def _order(hit: Hit) -> tuple[float, str, str, str, int]:
     """Sort key of a hit: the best score first, then its address."""
-    return _place_of(hit.score, hit.candidate.address)
-
-
-def _place_of(score: float, address: Address) -> tuple[float, str, str, str, int]:
-    return (-score, address.scope_id, address.family, address.artifact_id, address.revision)
+    address = hit.candidate.address
+    return (-hit.score, address.scope_id, address.family, address.artifact_id, address.revision)
 
 
 def _known(query: QueryTerms | None, scorer: Scorer, pool: Pool) -> float:

@@ -10,7 +10,7 @@ import attrs
 from powerctx_core.errors import PoolInvariantError
 from powerctx_core.ports import AdmissionRule, Family, RetrievalRequest, SearchingFamily
 from powerctx_core.recall.admission import FloorAdmission, admitting
-from powerctx_core.recall.checks import SNAPSHOT, check_admission, check_pool, check_searched
+from powerctx_core.recall.checks import SNAPSHOT, check_pool, check_searched
 from powerctx_core.recall.fusion import fuse
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages
@@ -237,10 +237,10 @@ class _Admitting:
         return self._admission(floor).ranked
 
     def _admission(self, floor: AdmissionFloor) -> Admission:
-        """Return what *floor* admits, checked; the rule is asked once for each floor."""
+        """Return what *floor* admits; the rule is asked once for each floor."""
         if floor not in self._admissions:
             try:
-                self._admissions[floor] = check_admission(self.pool, self._admit(floor))
+                self._admissions[floor] = self._admit(floor)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:

@@ -15,14 +15,14 @@ from powerctx_core.types import Address, Hit
 
 __all__ = ["Gathered", "Identity", "first_round", "identity", "joined", "reselect"]
 
-Identity = tuple[Address, str]
+Identity = Address | tuple[Address, str]
 
 
 def identity(hit: Hit) -> Identity:
     """Return what makes a hit the same evidence as another: its address, and the fields that its family declares."""
     candidate = hit.candidate
     evidence = candidate.evidence
-    return candidate.address, repr(sorted(evidence.items())) if evidence else ""
+    return (candidate.address, repr(sorted(evidence.items()))) if evidence else candidate.address
 
 
 @attrs.frozen
@@ -44,13 +44,10 @@ class Gathered:
 
         What was found before keeps its record where it is judged, and stands where the later round puts it.
         """
-        known = {identity(hit): hit for hit in self.merged}
-        again = {identity(hit): hit for hit in hits}
-        return Gathered(
-            merged=(*self.merged, *(hit for each, hit in again.items() if each not in known)),
-            ordered=(*hits, *(hit for each, hit in known.items() if each not in again)),
-            share=self.share,
-        )
+        missed = {identity(hit): hit for hit in self.merged}
+        # What is known is taken out as it comes again, so that what is left is what this round did not admit.
+        new = [hit for hit in hits if missed.pop(identity(hit), None) is None]
+        return Gathered((*self.merged, *new), (*hits, *missed.values()), self.share)
 
 
 def first_round(windows: Sequence[Sequence[Hit]], ceiling: int) -> list[Gathered]:

@@ -10,8 +10,9 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from powerctx_core.errors import InvalidRequest
-from powerctx_core.recall.admission import FloorAdmission, required_units
+from powerctx_core.errors import InvalidRequest, PoolInvariantError
+from powerctx_core.recall.admission import FloorAdmission, admitting, required_units
+from powerctx_core.recall.checks import check_admission
 from powerctx_core.recall.fusion import deal, fuse, interleave, merge
 from powerctx_core.recall.policy import COMPATIBLE, POLICIES, POWERCTX, policy_named
 from powerctx_core.recall.ranking import Scorer, idf, rank
@@ -160,6 +161,44 @@ def test_neighbours_come_with_the_member_that_brought_them() -> None:
 
     assert [key for key, _ in admission.ranked["neighbour"]] == [2]
     assert (admission.counts.retrieved, admission.counts.admitted) == (4, 2)
+
+
+_MEMBER = st.tuples(
+    st.dictionaries(st.sampled_from(["x", "y", "z"]), st.integers(1, 10**6)),
+    st.none() | st.floats(-1, 1),
+    st.integers(0, 10**6),
+)
+_FLOOR = st.builds(
+    AdmissionFloor,
+    coverage=st.floats(0, 1),
+    matched=st.integers(1, 3),
+    cosine=st.none() | st.floats(-1, 1),
+    idf_mass=st.none() | st.floats(0, 1),
+)
+
+
+@given(st.lists(_MEMBER, max_size=8), _FLOOR)
+def test_the_rule_keeps_what_every_rule_must(
+    members: list[tuple[dict[str, int], float | None, int]], floor: object
+) -> None:
+    """Whatever the pool and the floor are, core's own admission passes the check of any rule's, which it is spared."""
+    pool = _pool(
+        [_raw(key, matched, length=length, cosine=cosine) for key, (matched, cosine, length) in enumerate(members)]
+    )
+
+    admission = admitting(FloorAdmission(), pool, _query("x", "y"))(floor)
+
+    assert admission == check_admission(pool, admission)
+
+
+@pytest.mark.parametrize(("count", "length", "mean"), [(1, 0, 5e-324), (10**308, 1, 10.0)])
+def test_scores_that_are_no_numbers(count: int, length: int, mean: float) -> None:
+    """Figures of a pool that pass one by one, and of which no rank can be made, are refused and never ranked."""
+    statistics = LexicalStatistics(items=100, mean_length=mean, document_frequency={"x": 5})
+    pool = _pool([_raw(0, {"x": count}, length=length)], statistics=statistics)
+
+    with pytest.raises(PoolInvariantError, match="not finite"):
+        admitting(FloorAdmission(), pool, _query("x"))(POWERCTX.floor)
 
 
 def _hits(pool: Pool, policy: object = POWERCTX) -> list[Hit]:
