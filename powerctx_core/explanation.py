@@ -9,7 +9,8 @@ from typing import Final, Literal
 
 import attrs
 
-from powerctx_core.receipt.v2 import ReceiptV2
+from powerctx_core.receipt.parts import SPARSE
+from powerctx_core.receipt.v2 import ReceiptV2, SlotUse
 from powerctx_core.requests import ContextPack, PreparedContext, PrepareRequest, SearchRequest
 from powerctx_core.types import Address, AdmissionCounts, AdmissionFloor, RecallEffort, Signals
 
@@ -67,6 +68,7 @@ class ExplainedCandidate:
         detail: ``uri``, ``abstract``, ``overview`` or ``full``: how much a pack of tiers shows of it.
         rendered_bytes: UTF-8 bytes of its piece of the text.
         body_bytes: of its whole text.
+        slot: of a start: the slot that it was offered for.
     """
 
     address: Address
@@ -84,6 +86,7 @@ class ExplainedCandidate:
     detail: str | None = None
     rendered_bytes: int = 0
     body_bytes: int
+    slot: str | None = attrs.field(default=None, metadata=SPARSE)
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +101,9 @@ class Explanation:
         thresholds: name -> value of what the gate compares signals with; of a search ``score_threshold``, the least
             ``match`` of an entry.
         query_units: words of the query that count.
-        candidates: every member of every pool: in the order in which they were tried, then what was not tried.
+        candidates: every member of every pool: in the order in which they were tried, then what was not tried.  Of a
+            start: what was offered for each slot, and what the pack says of its own.
+        slots: of a start: what the pack is made of, filled or not.
     """
 
     request: PrepareRequest | SearchRequest
@@ -109,6 +114,7 @@ class Explanation:
     thresholds: tuple[tuple[str, float], ...]
     query_units: tuple[str, ...]
     candidates: tuple[ExplainedCandidate, ...]
+    slots: tuple[SlotUse, ...] = ()
 
     @property
     def content(self) -> str | None:

@@ -97,7 +97,7 @@ class BootstrapSettings:
     @slots.validator
     def _check_slots(self, attribute: attrs.Attribute[Mapping[str, Slot]], value: Mapping[str, Slot]) -> None:
         for lifecycle in LIFECYCLES:
-            if not manifest(value, lifecycle):
+            if not any(slot.filled for slot in manifest(value, lifecycle)):
                 raise ValueError(f"leaves no slot for {lifecycle}; give one a share above 0", attribute)
 
 

@@ -17,7 +17,7 @@ from powerctx_core.receipt.run import Run
 from powerctx_core.requests import ContextPack, PreparedContext, PrepareRequest, SearchRequest
 from powerctx_core.types import Address
 
-__all__ = ["Account", "Fate", "receipt_of"]
+__all__ = ["Account", "Fate", "Told", "receipt_of"]
 
 _LOGGER = logging.getLogger("powerctx")
 
@@ -37,16 +37,27 @@ class Fate:
     detail: str | None = None
 
 
-class Account(Protocol):
+class Told(Protocol):
+    """What a receipt is made of."""
+
+    @property
+    def answer(self) -> PreparedContext | ContextPack:
+        """The answer, without a receipt unless one was asked for."""
+
+    def run(self) -> Run:
+        """Return the record that a receipt is built from.
+
+        Raises:
+            ReceiptError: what was delivered is not what was planned.
+        """
+
+
+class Account(Told, Protocol):
     """What is known of one finished call."""
 
     @property
     def request(self) -> PrepareRequest | SearchRequest:
         """What was asked."""
-
-    @property
-    def answer(self) -> PreparedContext | ContextPack:
-        """The answer, without a receipt unless one was asked for."""
 
     @property
     def retrieved(self) -> Retrieved:
@@ -64,15 +75,8 @@ class Account(Protocol):
     def fates(self) -> Mapping[Address, Fate]:
         """What became of each candidate that was let in and is known to have become something."""
 
-    def run(self) -> Run:
-        """Return the record that a receipt is built from.
 
-        Raises:
-            ReceiptError: what was delivered is not what was planned.
-        """
-
-
-def receipt_of(account: Account, version: int) -> Receipt | None:
+def receipt_of(account: Told, version: int) -> Receipt | None:
     """Return the receipt of a call, or ``None``, with one line in the log, when there can be none.
 
     Nothing that happens here changes or loses the answer.

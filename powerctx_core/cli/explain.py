@@ -12,7 +12,7 @@ from powerctx_core.cli import output, page_file
 from powerctx_core.cli.asking import check_prepare, prepare_options, prepare_request
 from powerctx_core.cli.options import Invocation, common, examples, narrowing, query_text, recall_options
 from powerctx_core.cli.recall import advice
-from powerctx_core.cli.search import pack_options, search_parameters, summary
+from powerctx_core.cli.search import lifecycle_option, pack_options, search_parameters, summary
 from powerctx_core.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -37,13 +37,17 @@ _OF_BOTH = frozenset(
         'powerctx explain "Why did we choose SQLite?" --scope project:demo',
         'powerctx explain "What broke last week?" --scope project:demo --gate v2 --html why.html',
         'powerctx explain "How do we deploy?" --scope project:demo --mode context --purpose coding --max-tokens 800',
+        "powerctx explain --scope project:demo --mode bootstrap --session s1 --lifecycle resume",
     )
 )
-@click.argument("query")
+@click.argument("query", required=False)
 @click.option("--html", "page", metavar="FILE", callback=page_file.place,
               help="Draw it as one HTML page that needs nothing else; - writes it to standard output.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help=f"List all that was left out, not {_SHOWN} of each reason.")
-@click.option("--mode", metavar="MODE", help="context: explain what `search` gives, not `prepare`.")
+@click.option("--mode", metavar="MODE",
+              help="context, bootstrap (without a query), or the name of a candidate provider: explain what `search` "
+              "gives, not `prepare`.")  # fmt: skip
+@lifecycle_option
 @prepare_options
 @narrowing
 @pack_options
@@ -53,7 +57,8 @@ _OF_BOTH = frozenset(
 def explain(invocation: Invocation, /, *, page: str | None, every: bool, mode: str | None, **asked: Any) -> None:
     """Show how the context for QUERY comes about: what was found, let in, left out and why.
 
-    It asks once, as `prepare` with the same options, or with --mode context as `search`, and explains that one answer.
+    It asks once, as `prepare` with the same options, or with --mode as `search`, and explains that one answer. In mode
+    bootstrap it shows what an agent should know when it starts, slot by slot.
     The page and --json hold the query and the text that is delivered. Nothing is recorded in a session.
     """
     from powerctx_core import wire
@@ -63,7 +68,7 @@ def explain(invocation: Invocation, /, *, page: str | None, every: bool, mode: s
     with invocation.open() as ctx:
         if isinstance(request, PrepareRequest):
             check_prepare(ctx, request)
-        else:
+        elif not request.offered:
             ctx.embedding.warm()
         explanation = ctx.explain(request)
         _note(ctx, explanation)
@@ -94,11 +99,15 @@ def _request(invocation: Invocation, mode: str | None, asked: dict[str, Any]) ->
     for name in sorted(other):
         value = asked.pop(name)
         if value not in (None, (), False):
-            of = "prepare; leave --mode out" if mode is not None else "search; add --mode context"
+            other_mode = "bootstrap" if name == "lifecycle" else "context"
+            of = "prepare; leave --mode out" if mode is not None else f"search; add --mode {other_mode}"
             raise InvalidRequest(f"{_option(name)} is an option of {of}.")
+    query = asked.pop("query")
     if mode is None:
-        return prepare_request(invocation, **asked)
-    query, scope = query_text(asked.pop("query")), asked.pop("scope")
+        if query is None:
+            raise InvalidRequest("QUERY is missing; only --mode bootstrap takes none.", field="query")
+        return prepare_request(invocation, query=query, **asked)
+    query, scope = None if query is None else query_text(query), asked.pop("scope")
     return SearchRequest(query=query, scope_id=scope, mode=mode, **search_parameters(asked))
 
 
@@ -122,10 +131,13 @@ def _note(ctx: Context, explanation: Explanation) -> None:
 
 
 def _show(explanation: Explanation, most: int) -> None:
-    output.heading(" ".join((explanation.request.query or "").split()))
+    from powerctx_core.page.words import title
+
+    output.heading(title(explanation))
     output.emit(output.plain(_summary(explanation)))
     for each in explanation.rounds:
         _round(explanation, each)
+    _slots(explanation)
     _budgets(explanation)
     _delivered(explanation)
     _left_out(explanation, most)
@@ -139,14 +151,21 @@ def _summary(explanation: Explanation) -> str:
     diagnostics = explanation.response.diagnostics
     parts = [
         diagnostics.outcome,
-        f"{output.pieces(len(explanation.response.selected), 'item')} of {len(explanation.candidates)} retrieved",
-        f"recall policy {diagnostics.policy}",
-        "gate off" if explanation.effort is None else f"gate {explanation.effort.policy_id}",
+        *_made_by(explanation),
         *(f"{name}: {value}" for name, value in searched(explanation).items()),
         *(f"late: {name}" for name in diagnostics.late),
         *(f"failed: {family} ({reason})" for family, reason in diagnostics.failed),
     ]
     return " · ".join(parts)
+
+
+def _made_by(explanation: Explanation) -> tuple[str, ...]:
+    diagnostics, effort = explanation.response.diagnostics, explanation.effort
+    delivered, among = output.pieces(len(explanation.response.selected), "item"), len(explanation.candidates)
+    if explanation.slots:
+        return (f"{delivered} of {among} offered", f"mode {diagnostics.policy}")
+    gate = "gate off" if effort is None else f"gate {effort.policy_id}"
+    return (f"{delivered} of {among} retrieved", f"recall policy {diagnostics.policy}", gate)
 
 
 def _round(explanation: Explanation, each: ExplainedRound) -> None:
@@ -183,6 +202,26 @@ def _signals(explanation: Explanation, each: ExplainedRound) -> None:
     output.table(("signal", "value>", "threshold>", ""), rows)
 
 
+def _slots(explanation: Explanation) -> None:
+    from powerctx_core.page.words import SLOTS
+
+    if not explanation.slots:
+        return
+    output.emit()
+    rows = [
+        (
+            each.slot, each.source, f"{each.share:.0%}", each.carried, each.room, each.used, each.entries, each.offered,
+            "" if each.left_out is None else each.left_out, SLOTS[each.outcome],
+        )
+        for each in explanation.slots
+    ]  # fmt: skip
+    columns = ("slot", "source", "share>", "flowed on>", "room>", "used>", "entries>", "offered>", "not shown>", "")
+    _filled(columns, rows, title="Slots, in tokens:")
+    for each in explanation.slots:
+        if each.content_hash is not None:
+            output.emit(output.plain(f"{each.slot} is always the same text: {each.content_hash}"))
+
+
 def _budgets(explanation: Explanation) -> None:
     receipt = explanation.receipt
     if receipt is None:
@@ -205,8 +244,8 @@ def _delivered(explanation: Explanation) -> None:
         return
     found.sort(key=lambda each: order[each.address])
     output.emit()
-    rows = [(order[each.address], *_row(each), each.rendered_bytes, _shown(each)) for each in found]
-    _filled(("place>", *_COLUMNS, "bytes>", "fate"), rows, title="Delivered:")
+    rows = [(order[each.address], each.slot or "", *_row(each), each.rendered_bytes, _shown(each)) for each in found]
+    _filled(("place>", "slot", *_COLUMNS, "bytes>", "fate"), rows, title="Delivered:")
 
 
 def _shown(each: ExplainedCandidate) -> str:
@@ -244,7 +283,7 @@ def _left_out(explanation: Explanation, most: int) -> None:
     for fate, found in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
         output.emit()
         title = f"Left out, {len(found)}: {FATES.get(fate, fate)} ({fate}):"
-        _filled(_COLUMNS, [_row(each) for each in found[:most]], title=title)
+        _filled(("slot", *_COLUMNS), [(each.slot or "", *_row(each)) for each in found[:most]], title=title)
         if len(found) > most:
             output.emit(f"and {len(found) - most} more (--all lists them)")
     receipt = explanation.receipt

@@ -27,7 +27,7 @@ from powerctx_core.errors import InvalidRequest, shown
 if TYPE_CHECKING:
     from powerctx_core.requests import ContextPack, SearchStats
 
-__all__ = ["pack_options", "recall", "search", "search_parameters", "summary"]
+__all__ = ["lifecycle_option", "pack_options", "recall", "search", "search_parameters", "summary"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,6 +68,9 @@ def pack_options(function: F) -> F:
     return function
 
 
+lifecycle_option = click.option(
+    "--lifecycle", metavar="WHY", help="startup (when absent), resume, compact or clear, in mode bootstrap."
+)
 _receipt = click.option(
     "--receipt",
     "include_receipt",
@@ -85,7 +88,7 @@ _receipt = click.option(
     )
 )
 @click.argument("query", required=False)
-@click.option("--lifecycle", metavar="WHY", help="startup (when absent), resume, compact or clear, in mode bootstrap.")
+@lifecycle_option
 @click.option(
     "--mode",
     metavar="MODE",
@@ -106,7 +109,7 @@ def search(invocation: Invocation, /, *, query: str | None, scope: str, **option
 
     `-` reads the query from standard input. A pack goes to standard output, one line about it to standard error. With
     --json standard output is exactly the response. A receipt is about the text and no part of it: it comes on standard
-    error, as one line of JSON, or in the response. `powerctx explain --mode context` shows more.
+    error, as one line of JSON, or in the response. `powerctx explain` with the same --mode shows more.
     """
     from powerctx_core.requests import ContextPack, SearchRequest
 

@@ -38,6 +38,7 @@ def _entry(each: ExplainedCandidate, explanation: Explanation, colours: dict[str
     chips = [
         f'<span class="chip"><i class="dot {kind}"></i>{text(each.address.family)}</span>',
         *(chip(name) for name in each.channels),
+        *([chip(each.slot)] if each.slot else []),
         *([chip(f"round {each.round}")] if each.round else []),
         *([chip(each.detail, "" if each.detail == "full" else "warn")] if each.detail else []),
         *([chip("cut", "warn")] if each.fate == "cut" else []),

@@ -14,7 +14,8 @@ from powerctx_core.explanation import DELIVERED, ExplainedRound, Explanation
 from powerctx_core.page.flow import STEPS, drawn, flow, kinds
 from powerctx_core.page.items import delivered, left_out, named
 from powerctx_core.page.pieces import bar, chip, details, section, table, text
-from powerctx_core.page.words import COSINES, EMPTY, SIGNALS, VERDICTS, floor_in_words, percent, searched
+from powerctx_core.page.slots import slots
+from powerctx_core.page.words import COSINES, EMPTY, SIGNALS, VERDICTS, floor_in_words, percent, searched, title
 from powerctx_core.receipt.parts import plain
 from powerctx_core.requests.search import DEFAULT_RENDERER
 
@@ -35,7 +36,7 @@ def page(explanation: Explanation) -> str:
     Every stored text is escaped, and a content policy allows nothing but the page's own style.
     """
     style = _style()
-    query = " ".join((explanation.request.query or "").split())
+    query = title(explanation)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -64,16 +65,14 @@ def _header(explanation: Explanation, query: str) -> str:
     number = len(explanation.response.selected)
     facts = [
         ("scope", ", ".join([request.scope_id, *request.references])),
-        ("recall policy", diagnostics.policy),
-        ("gate", "off" if explanation.effort is None else explanation.effort.policy_id),
-        ("trimmed by", request.trim or "rank"),
+        *_made_by(explanation),
         ("renderer", request.renderer or DEFAULT_RENDERER),
         *(searched(explanation).items()),
     ]
     cut = fates.count("cut")
     badges = [
         chip(diagnostics.outcome, "good" if number else "bad"),
-        chip(f"{number} delivered of {len(fates)} retrieved"),
+        chip(f"{number} delivered of {len(fates)} {'offered' if explanation.slots else 'retrieved'}"),
         *([chip(f"{cut} cut", "warn")] if cut else []),
         *([chip("partial", "bad")] if diagnostics.partial else []),
     ]
@@ -89,10 +88,19 @@ def _header(explanation: Explanation, query: str) -> str:
     )
 
 
+def _made_by(explanation: Explanation) -> list[tuple[str, str]]:
+    policy = explanation.response.diagnostics.policy
+    if explanation.slots:
+        return [("mode", policy)]
+    gate = "off" if explanation.effort is None else explanation.effort.policy_id
+    return [("recall policy", policy), ("gate", gate), ("trimmed by", explanation.request.trim or "rank")]
+
+
 def _sections(explanation: Explanation) -> Iterator[str]:
     colours = kinds(explanation)
     yield _empty(explanation)
     yield section("flow", "From retrieved to delivered", _rounds(explanation, colours))
+    yield section("slots", "Slots", slots(explanation))
     yield section("budget", "Budget", "".join(_budgets(explanation, colours)))
     yield section("delivered", "Delivered", delivered(explanation, colours))
     yield section("left", "Left out", left_out(explanation))

@@ -9,7 +9,18 @@ from powerctx_core.explanation import Explanation
 from powerctx_core.requests import ContextPack
 from powerctx_core.types import AdmissionFloor
 
-__all__ = ["COSINES", "EMPTY", "FATES", "SIGNALS", "VERDICTS", "floor_in_words", "percent", "searched"]
+__all__ = [
+    "COSINES",
+    "EMPTY",
+    "FATES",
+    "SIGNALS",
+    "SLOTS",
+    "VERDICTS",
+    "floor_in_words",
+    "percent",
+    "searched",
+    "title",
+]
 
 FATES: Final[Mapping[str, str]] = {
     "delivered": "delivered",
@@ -60,6 +71,19 @@ SIGNALS: Final[tuple[tuple[str, str, str | None], ...]] = (
 )
 """Name of a signal, its words, and the threshold that it is compared with."""
 
+SLOTS: Final[Mapping[str, str]] = {
+    "filled": "filled",
+    "no_content": "absent: its source has nothing",
+    "duplicate": "absent: all of it stands in an earlier slot",
+    "excluded": "absent: the request excludes it",
+    "budget": "absent: no room for any of it",
+    "lifecycle": "absent: not for this lifecycle",
+    "not_installed": "absent: its source is not installed",
+    "late": "absent: not ready in time",
+    "failed": "absent: its source failed",
+}
+"""Outcome of a slot -> words."""
+
 COSINES: Final = frozenset({"top_relevance", "mean_relevance", "top_gap"})
 """Signals that say nothing without vectors."""
 
@@ -81,15 +105,26 @@ def percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
+def title(explanation: Explanation) -> str:
+    """Return what was asked: the query, or what is told without one."""
+    request = explanation.request
+    if request.query is not None:
+        return " ".join(request.query.split())
+    mode = getattr(request, "mode", "")
+    return "What an agent should know when it starts" if mode == "bootstrap" else f"What {mode} offers"
+
+
 def searched(explanation: Explanation) -> dict[str, str]:
     """Return what a search was asked with and what its pack shows, by name; nothing of ``prepare``."""
     response = explanation.response
     if not isinstance(response, ContextPack):
         return {}
     stats, request = response.stats, explanation.request
+    threshold = dict(explanation.thresholds).get("score_threshold")
     told = {
+        "lifecycle": stats.lifecycle,
         "purpose": getattr(request, "purpose", None),
-        "least match": f"{dict(explanation.thresholds)['score_threshold']:g}",
+        "least match": None if threshold is None else f"{threshold:g}",
         "turn": f"{stats.dedup['turn']}, after {stats.dedup['turns']} that cool" if stats.dedup else None,
         "tiers": ", ".join(f"{number} {detail}" for detail, number in stats.tier_counts.items()),
         "shows less for": ", ".join(f"{reason} ({number})" for reason, number in stats.lowered.items()),

@@ -100,6 +100,8 @@ def build(run: Run, receipt_id: str) -> ReceiptV2:
         selected=tuple(_selected(selection, scopes, families) for selection in run.selected),
         omitted=_omitted(run.omitted, families),
         stages=_stages(run.stages),
+        lifecycle=_as(run.lifecycle),
+        slots=run.slots,
     )
 
 

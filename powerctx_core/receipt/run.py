@@ -9,6 +9,7 @@ import attrs
 
 from powerctx_core.receipt.parts import RecallRound, Stage
 from powerctx_core.receipt.rerank import Rerank
+from powerctx_core.receipt.v2 import SlotUse
 from powerctx_core.types import Address
 
 __all__ = ["Policy", "Run", "Search", "Selection", "Used"]
@@ -97,6 +98,8 @@ class Run:
         selected: in the order of delivery.
         omitted: (family, reason) -> candidates.
         stages: each run of a stage, with its seconds.
+        lifecycle: of a start: why the agent asked.
+        slots: of a start: what the pack is made of.
     """
 
     surface: str = "prepare"
@@ -116,3 +119,5 @@ class Run:
     selected: tuple[Selection, ...] = ()
     omitted: Mapping[tuple[str, str], int] = MappingProxyType({})
     stages: tuple[tuple[Stage, float], ...] = ()
+    lifecycle: str | None = None
+    slots: tuple[SlotUse, ...] = ()

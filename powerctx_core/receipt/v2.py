@@ -30,7 +30,7 @@ from powerctx_core.receipt.rerank import (
 )
 from powerctx_core.types import Address
 
-__all__ = ["SCHEMA", "ReceiptV2", "check", "most_bytes"]
+__all__ = ["SCHEMA", "ReceiptV2", "SlotUse", "check", "most_bytes"]
 
 SCHEMA: Final = "powercontext.prepared-context-receipt.v2"
 _BYTES, _BYTES_EACH, _FEW, _MANY = 32_768, 256, 32, 64
@@ -41,6 +41,9 @@ Mode = Literal["fts", "vector", "hybrid", "snapshot", "code", "none"]
 Outcome = Literal["delivered", "no_content", "no_match", "below_threshold", "budget", "deadline", "source_error"]
 EmptyReason = Literal[
     "no_content", "no_match", "below_threshold", "budget", "deadline", "source_error", "frame", "no_section"
+]
+SlotOutcome = Literal[
+    "filled", "no_content", "duplicate", "excluded", "budget", "lifecycle", "not_installed", "late", "failed"
 ]
 Reason = Literal[
     "duplicate",
@@ -173,11 +176,44 @@ class OmittedGroup:
 
 
 @attrs.frozen(kw_only=True)
+class SlotUse:
+    """One slot of a pack that is made without a search, filled or not.
+
+    Attributes:
+        slot: its name.
+        source: name of the candidate provider.
+        outcome: ``filled``, or why it is absent: the source has nothing (``no_content``), what it has stands in an
+            earlier slot (``duplicate``) or is ``excluded``, has no room (``budget``), or the slot is not of this
+            ``lifecycle``; the source is ``not_installed``, was ``late``, or ``failed``.
+        share: of the budget, 0..1, by the settings; those of all slots sum up to 1.
+        room: tokens that it might use: its share, and what flowed on to it.
+        carried: how many of these earlier slots left.
+        used: how many it used.
+        offered: candidates of the source.
+        entries: of ``selected``, in which the slots stand in this order.
+        left_out: items that are not shown, where the text says how many.
+        content_hash: of the slot's texts, where its source says that each is shown whole.
+    """
+
+    slot: str
+    source: str
+    outcome: SlotOutcome
+    share: float = attrs.field(metadata=limited(minimum=0))
+    room: int = attrs.field(metadata=_SIZE)
+    carried: int = attrs.field(metadata=_SIZE)
+    used: int = attrs.field(metadata=_SIZE)
+    offered: int = attrs.field(metadata=_SIZE)
+    entries: int = attrs.field(metadata=_SIZE)
+    left_out: int | None = attrs.field(default=None, metadata={**SPARSE, **_SIZE})
+    content_hash: str | None = attrs.field(default=None, metadata={**SPARSE, **_DIGEST})
+
+
+@attrs.frozen(kw_only=True)
 class ReceiptV2:
     """What one answer was made of and why.
 
     Attributes:
-        surface: the call it is the receipt of.
+        surface: the call it is the receipt of; ``bootstrap`` is any search of what candidate providers offer.
         query_digest: null when there was no query.
         content_digest: of the delivered text; null when there is none.
         content_bytes: its UTF-8 length.
@@ -188,6 +224,8 @@ class ReceiptV2:
         truncated: an entry was cut.
         non_deterministic: a model reranker, or a model that made further queries or took part in a search, was called.
         selected: in the order of delivery.
+        lifecycle: of ``bootstrap``: why the agent asked.
+        slots: of ``bootstrap``: what the pack is made of, in order.
     """
 
     schema: Literal["powercontext.prepared-context-receipt.v2"] = SCHEMA
@@ -215,6 +253,8 @@ class ReceiptV2:
     selected: tuple[SelectedItem, ...]
     omitted: tuple[OmittedGroup, ...]
     stages: tuple[StageTiming, ...] = attrs.field(metadata=limited(maxItems=8))
+    lifecycle: Literal["startup", "resume", "compact", "clear"] | None = attrs.field(default=None, metadata=SPARSE)
+    slots: tuple[SlotUse, ...] = attrs.field(default=(), metadata=SPARSE)
 
     @property
     def addresses(self) -> tuple[Address, ...]:

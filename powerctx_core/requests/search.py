@@ -58,7 +58,7 @@ _ASSEMBLY = (
 _LISTING = ("target_uri", "level")
 _OFFERED = (
     *("scope_id", "mode", "lifecycle", "session_id", "turn", "dedup_turns", "max_tokens", "exclude_uris", "actor"),
-    *("peer_scope", "renderer", "envelope", "deadline_ms", "on_family_error"),
+    *("peer_scope", "renderer", "envelope", "deadline_ms", "on_family_error", "include_receipt", "receipt_version"),
 )
 """Parameters of a pack of what providers offer."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -18,15 +18,18 @@ from powerctx_core.engine import Engine
 from powerctx_core.errors import InvalidRequest, StoreError, shown
 from powerctx_core.ports import Offered, Selection, SessionStore
 from powerctx_core.recall.fetch import Limits
+from powerctx_core.recall.stages import Stages
+from powerctx_core.receipt.parts import Stage
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import SEARCH_MODES, ContextPack, Diagnostics, PackEntry, SearchRequest, SearchStats
 from powerctx_core.requests.search import DEFAULT_MAX_TOKENS, DEFAULT_RENDERER
 from powerctx_core.search.bodies import read_bodies
+from powerctx_core.search.bootstrap_account import BootstrapAccount
 from powerctx_core.search.offers import HOOK, Asking
 from powerctx_core.search.session import SessionCall
 from powerctx_core.search.slots import Filled, Filling, Supply
 from powerctx_core.search.turns import Turn
-from powerctx_core.types import BOOTSTRAP, Address, Hit, manifest
+from powerctx_core.types import BOOTSTRAP, Address, Hit, ManifestSlot, manifest
 
 __all__ = ["Bootstrap"]
 
@@ -37,25 +40,30 @@ _CHARACTERS_A_TOKEN = 16
 
 @attrs.frozen
 class _Made:
-    """The slots of a pack, its text, and what that costs."""
+    """The slots of a pack, its text, what that costs, and whether what stands around the entries has room."""
 
     filled: Sequence[Filled] = ()
     text: str = ""
     cost: float = 0.0
+    framed: bool = True
 
     @property
-    def entries(self) -> list[tuple[Filled, Hit, str]]:
-        """What stands in the pack: slot, hit and detail."""
-        return [(slot, hit, rung.detail) for slot in self.filled for hit, rung in slot.entries]
+    def entries(self) -> list[tuple[Hit, str]]:
+        """What stands in the pack: hit and detail."""
+        return [(hit, rung.detail) for slot in self.filled for hit, rung in slot.entries]
 
 
 class Bootstrap:
-    """One call for such a pack."""
+    """One call for such a pack; what it delivers is recorded in its session when it is *recording*."""
 
-    def __init__(self, engine: Engine, request: SearchRequest, limits: Limits) -> None:
+    def __init__(
+        self, *, engine: Engine, request: SearchRequest, limits: Limits, stages: Stages, recording: bool
+    ) -> None:
         self.engine = engine
         self.request = request
         self.limits = limits
+        self.stages = stages
+        self.recording = recording
         self.renderer = request.renderer or DEFAULT_RENDERER
         self.lifecycle = request.lifecycle or _LIFECYCLE
         self.max_tokens = request.max_tokens or DEFAULT_MAX_TOKENS
@@ -64,8 +72,8 @@ class Bootstrap:
         self.errors: list[str] = []
         self.timings: dict[str, float] = {}
 
-    def __call__(self) -> ContextPack:
-        """Return the pack.
+    def __call__(self) -> BootstrapAccount:
+        """Return the pack, and what is known of how it came about.
 
         Raises:
             InvalidRequest: there is no such mode or renderer.
@@ -77,36 +85,42 @@ class Bootstrap:
         dedup_turns = self._dedup_turns()
         session = SessionCall(engine=engine, request=request, limits=self.limits, late=self.late, errors=self.errors)
         asked = session.ask(dedup_turns) if dedup_turns else None
-        with self._timed("retrieve"):
+        with self._timed("retrieve", "retrieve"):
             supplies = self._supplies(slots)
         turn = None if asked is None else asked()
         job = partial(self._made, supplies)
         made = engine.packing.bounded(job, self.renderer, self.limits.call, counts_tokens=True)
         if made is None:
             self.late.append(f"renderer:{self.renderer}")
-            made = _Made()
+            made = _Made([Filled(supply=supply, late=True) for supply in supplies])
         recorded = 0
-        if turn is not None:
+        if turn is not None and self.recording:
             delivered = [
                 (hit.address.uri, BOOTSTRAP)
-                for _, hit, detail in made.entries
+                for hit, detail in made.entries
                 if detail != "uri" and hit.candidate.kind != "note"
             ]
             recorded = session.record(turn, delivered)
-        return self._answered(supplies, made, turn, recorded)
+        return BootstrapAccount(
+            request=request,
+            answer=self._answered(made, turn, recorded),
+            slots=tuple(made.filled),
+            framed=made.framed,
+            stages=self.stages,
+        )
 
-    def _slots(self) -> Sequence[tuple[str, str, float]]:
-        """Return slot, source and share of what is installed."""
+    def _slots(self) -> Sequence[ManifestSlot]:
+        """Return the slots, whether or not what they are filled with is installed."""
         installed, mode = self.engine.host.names(HOOK), self.request.mode
         if mode != "bootstrap":
             if mode not in installed:
                 modes = ", ".join((*SEARCH_MODES, *installed))
                 raise InvalidRequest(f"mode is {shown(mode)}; it must be one of {modes}.", field="mode")
-            return [(mode, mode, 1.0)]
+            return [ManifestSlot(name=mode, source=mode, share=1.0)]
         slots = manifest(self.engine.settings.retrieval.bootstrap.slots, self.lifecycle)
         self.errors += [
-            f"slot {slot}: no candidate provider {source!r} is installed" for slot, source, _ in slots
-            if source not in installed
+            f"slot {slot.name}: no candidate provider {slot.source!r} is installed" for slot in slots
+            if slot.filled and slot.source not in installed
         ]  # fmt: skip
         return slots
 
@@ -118,7 +132,7 @@ class Bootstrap:
             return _DEDUP_TURNS if isinstance(self.engine.store, SessionStore) else 0
         return request.dedup_turns
 
-    def _supplies(self, slots: Sequence[tuple[str, str, float]]) -> list[Supply]:
+    def _supplies(self, slots: Sequence[ManifestSlot]) -> list[Supply]:
         asking = Asking(
             engine=self.engine,
             request=self.request,
@@ -130,25 +144,33 @@ class Bootstrap:
             failed=self.failed,
         )
         installed = self.engine.host.names(HOOK)
-        offers = asking([name for name in dict.fromkeys(source for _, source, _ in slots) if name in installed])
-        return [
-            Supply(slot=slot, source=source, share=share, offered=offers.get(source, Offered()))
-            for slot, source, share in slots
-        ]
+        wanted = dict.fromkeys(slot.source for slot in slots if slot.filled)
+        offers = asking([name for name in wanted if name in installed])
+        return [self._supply(slot, offers) for slot in slots]
+
+    def _supply(self, slot: ManifestSlot, offers: Mapping[str, Offered]) -> Supply:
+        if not slot.filled:
+            return Supply(slot=slot, absent="lifecycle")
+        if slot.source in offers:
+            return Supply(slot=slot, offered=offers[slot.source])
+        if slot.source in self.failed:
+            return Supply(slot=slot, absent="failed")
+        late = f"provider:{slot.source}" in self.late
+        return Supply(slot=slot, absent="late" if late else "not_installed")
 
     def _made(self, supplies: Sequence[Supply]) -> _Made:
         packing = self.engine.packing
-        with packing.blamed(self.renderer), self._timed("plan"):
+        with packing.blamed(self.renderer), self._timed("plan", "plan"):
             filling = self._filling(supplies)
             filled = filling.fill({}, reading=True)
             unread = filling.unread(filled)
         if unread:
-            with self._timed("read"):
+            with self._timed("read", "read"):
                 read = self._read(unread)
-            with packing.blamed(self.renderer), self._timed("fit"):
+            with packing.blamed(self.renderer), self._timed("fit", "plan"):
                 filled = filling.fill(read, reading=False)
-        with packing.blamed(self.renderer), self._timed("render"):
-            return _Made(*filling.text(filled))
+        with packing.blamed(self.renderer), self._timed("render", "render"):
+            return _Made(*filling.text(filled), framed=filling.framed)
 
     def _filling(self, supplies: Sequence[Supply]) -> Filling:
         host, places = self.engine.host, self.request.excluded
@@ -187,11 +209,11 @@ class Bootstrap:
             self.late.append("bodies")
         return dict(read)
 
-    def _answered(self, supplies: Sequence[Supply], made: _Made, turn: Turn | None, recorded: int) -> ContextPack:
+    def _answered(self, made: _Made, turn: Turn | None, recorded: int) -> ContextPack:
         entries = tuple(self._entries(made))
         late = tuple(sorted(self.late))
         told = Diagnostics(
-            outcome=self._outcome(supplies, made),
+            outcome=self._outcome(made),
             request_id=uuid.uuid4().hex,
             policy=self.request.mode,
             partial=bool(late or self.failed),
@@ -199,7 +221,8 @@ class Bootstrap:
             failed=tuple(self.failed.items()),
             modes=tuple(dict.fromkeys((entry.address.family, "snapshot") for entry in entries)),
         )
-        offered = {supply.slot: len(supply.offered.candidates) for supply in supplies}
+        asked = [slot.supply for slot in made.filled if slot.supply.slot.filled]
+        offered = {supply.slot.name: len(supply.offered.candidates) for supply in asked}
         stats = SearchStats(
             outcome=told.outcome,
             searched=offered,
@@ -216,18 +239,18 @@ class Bootstrap:
             timings_ms={stage: round(spent, 3) for stage, spent in self.timings.items()},
             errors=tuple(self.errors),
             lifecycle=self.lifecycle,
-            slots={slot.supply.slot: slot.told for slot in made.filled},
+            slots={slot.supply.slot.name: slot.told for slot in made.filled if slot.entries},
         )
         return ContextPack(entries=entries, rendered=made.text, stats=stats, diagnostics=told)
 
-    def _outcome(self, supplies: Sequence[Supply], made: _Made) -> str:
-        if made.filled:
+    def _outcome(self, made: _Made) -> str:
+        if made.entries:
             return "delivered"
         if self.late:
             return "deadline"
         if self.failed:
             return "source_error"
-        return "budget" if any(supply.offered.candidates for supply in supplies) else "no_content"
+        return "budget" if any(slot.supply.offered.candidates for slot in made.filled) else "no_content"
 
     def _entries(self, made: _Made) -> Iterator[PackEntry]:
         relative = self.request.envelope is not False
@@ -238,7 +261,7 @@ class Bootstrap:
                 yield PackEntry(
                     address=hit.address,
                     ref=hit.address.ref(self.request.scope_id if relative else None),
-                    bucket=slot.supply.slot,
+                    bucket=slot.supply.slot.name,
                     category=hit.candidate.category,
                     score=hit.score,
                     match=hit.match,
@@ -250,9 +273,11 @@ class Bootstrap:
                 )
 
     @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def _timed(self, name: str, stage: Stage) -> Iterator[None]:
+        """Note how long the block takes, as a run of *stage*."""
         start = time.perf_counter()
         try:
-            yield
+            with self.stages(stage):
+                yield
         finally:
-            self.timings[stage] = self.timings.get(stage, 0.0) + (time.perf_counter() - start) * 1000.0
+            self.timings[name] = self.timings.get(name, 0.0) + (time.perf_counter() - start) * 1000.0

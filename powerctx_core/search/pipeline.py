@@ -32,6 +32,7 @@ from powerctx_core.search.account import SearchAccount
 from powerctx_core.search.answering import NOTHING, Course, answered
 from powerctx_core.search.bodies import read_bodies
 from powerctx_core.search.bootstrap import Bootstrap
+from powerctx_core.search.bootstrap_account import BootstrapAccount
 from powerctx_core.search.competing import Competing, competing
 from powerctx_core.search.session import SessionCall
 from powerctx_core.search.tiering import Pack, Tiering
@@ -72,10 +73,10 @@ class Search:
         """
         if request.mode == "list":
             return self.engine.find(request.retrieval, deadline)
+        wanted = bool(request.include_receipt)
         if request.offered:
-            return Bootstrap(self.engine, request, Limits.of(deadline or self.deadline(request)))()
-        account = self._account(request, deadline, receipt=bool(request.include_receipt))
-        return _with_receipt(account)
+            return _with_receipt(self._offered(request, deadline, receipt=wanted))
+        return _with_receipt(self._account(request, deadline, receipt=wanted))
 
     def explain(self, request: SearchRequest, deadline: Deadline | None = None) -> Explanation:
         """Return a pack, and what is known of how it came about; of a session nothing is recorded.
@@ -88,13 +89,24 @@ class Search:
             InvalidRequest: it asks for a list; or as a call.
             CapabilityError, PluginError, PlanInvariantError, StoreError: as a call.
         """
-        if request.mode != "context":
+        if request.mode == "list":
             raise InvalidRequest(
-                f"mode is {request.mode!r}, which is not explained; explain takes prepare, and search in mode context.",
+                "mode is 'list', which is not explained; explain takes prepare, and search in mode context, bootstrap, "
+                "or of a candidate provider.",
                 field="mode",
             )
+        if request.offered:
+            started = self._offered(request, deadline, receipt=True, recording=False)
+            return attrs.evolve(started, answer=_with_receipt(started)).explanation()
         account = self._account(request, deadline, receipt=True, recording=False)
         return explained(attrs.evolve(account, answer=_with_receipt(account)))
+
+    def _offered(
+        self, request: SearchRequest, deadline: Deadline | None, *, receipt: bool, recording: bool = True
+    ) -> BootstrapAccount:
+        limits = Limits.of(deadline or self.deadline(request))
+        stages = Stages(wanted=receipt)
+        return Bootstrap(engine=self.engine, request=request, limits=limits, stages=stages, recording=recording)()
 
     def _account(
         self, request: SearchRequest, deadline: Deadline | None, *, receipt: bool, recording: bool = True
@@ -104,7 +116,7 @@ class Search:
         return _Assembling(engine=self.engine, request=request, limits=limits, stages=stages, recording=recording)()
 
 
-def _with_receipt(account: SearchAccount) -> ContextPack:
+def _with_receipt(account: SearchAccount | BootstrapAccount) -> ContextPack:
     """Return the answer, with a receipt when one was asked for and can be made."""
     receipt = receipt_of(account, 2) if account.request.include_receipt else None
     return attrs.evolve(account.answer, receipt=receipt) if isinstance(receipt, ReceiptV2) else account.answer

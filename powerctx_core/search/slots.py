@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import ceil, inf
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -12,12 +12,15 @@ import attrs
 from powerctx_core.assemble.forms import Forms, Read, joined
 from powerctx_core.assemble.tiers import WIDE, Ladder, Rung, plan_tiers
 from powerctx_core.ports import Offered
+from powerctx_core.receipt.parts import digest
+from powerctx_core.receipt.v2 import SlotOutcome, SlotUse
 from powerctx_core.slot_sources import note
-from powerctx_core.types import Address, Hit, RawCandidate
+from powerctx_core.types import Address, Hit, ManifestSlot, RawCandidate
 
 __all__ = ["Filled", "Filling", "Supply"]
 
 _UNCAPPED = 1 << 30
+_SHARE_DIGITS = 6
 
 
 @attrs.frozen(kw_only=True)
@@ -25,45 +28,91 @@ class Supply:
     """A slot, and what there is for it.
 
     Attributes:
-        source: the provider.
-        share: of the budget, 0..1.
+        absent: why its source was not asked, or gave no answer: ``lifecycle``, ``not_installed``, ``late``, ``failed``.
     """
 
-    slot: str
-    source: str
-    share: float
-    offered: Offered
+    slot: ManifestSlot
+    offered: Offered = attrs.field(factory=Offered)
+    absent: SlotOutcome | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Filled:
-    """A slot of the pack.
+    """A slot of the pack, with or without entries.
 
     Attributes:
         room: tokens that it had.
+        carried: how many of these earlier slots left.
+        aside: place of a candidate -> why it was none: ``duplicate`` or ``excluded``.
         left_out: items that the pack does not show, where it says so.
+        late: the text was not ready in time.
     """
 
     supply: Supply
-    entries: tuple[tuple[Hit, Rung], ...]
-    room: float
+    entries: tuple[tuple[Hit, Rung], ...] = ()
+    room: float = 0.0
+    carried: float = 0.0
+    aside: Mapping[int, str] = MappingProxyType({})
     left_out: int | None = None
+    late: bool = False
 
     @property
     def told(self) -> dict[str, Any]:
         """Its figures."""
-        figures: dict[str, Any] = {
-            "source": self.supply.source,
-            "room": int(self.room),
-            "used": ceil(sum(rung.cost for _, rung in self.entries)),
-            "entries": len(self.entries),
-        }
-        if self.left_out is not None:
-            figures["left_out"] = self.left_out
-        if self.supply.offered.whole and self.entries:
-            text = "\n".join(hit.candidate.head for hit, _ in self.entries)
-            figures["content_hash"] = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+        use = self.use
+        figures: dict[str, Any] = {"source": use.source, "room": use.room, "used": use.used, "entries": use.entries}
+        if use.left_out is not None:
+            figures["left_out"] = use.left_out
+        if use.content_hash is not None:
+            figures["content_hash"] = use.content_hash
         return figures
+
+    @property
+    def use(self) -> SlotUse:
+        """The slot as a receipt tells it."""
+        slot, offered = self.supply.slot, self.supply.offered
+        hashed = None
+        if offered.whole and self.entries:
+            text = "\n".join(hit.candidate.head for hit, _ in self.entries)
+            hashed = digest(text.encode(errors="surrogatepass"))
+        return SlotUse(
+            slot=slot.name,
+            source=slot.source,
+            outcome=self.outcome,
+            share=round(slot.share, _SHARE_DIGITS),
+            room=int(self.room),
+            carried=int(self.carried),
+            used=ceil(sum(rung.cost for _, rung in self.entries)),
+            offered=len(offered.candidates),
+            entries=len(self.entries),
+            left_out=self.left_out if self.entries else None,
+            content_hash=hashed,
+        )
+
+    @property
+    def outcome(self) -> SlotOutcome:
+        """Whether it is filled, or else why not."""
+        candidates = self.supply.offered.candidates
+        if self.entries:
+            return "filled"
+        if self.supply.absent is not None or not candidates:
+            return self.supply.absent or "no_content"
+        if self.late:
+            return "late"
+        if len(self.aside) < len(candidates):
+            return "budget"
+        return "excluded" if "excluded" in self.aside.values() else "duplicate"
+
+    def candidates(self) -> Iterator[tuple[RawCandidate, Rung | None, str]]:
+        """Give each candidate with its form, or why it has none; then what the pack says of its own."""
+        shown = {hit.address: rung for hit, rung in self.entries}
+        for place, raw in enumerate(self.supply.offered.candidates):
+            reason = self.aside.get(place, "late" if self.late else "token_budget")
+            rung = None if place in self.aside else shown.pop(raw.address, None)
+            yield raw, rung, "" if rung else reason
+        for hit, rung in self.entries:
+            if hit.address in shown:
+                yield hit.candidate, rung, ""
 
 
 @attrs.frozen(kw_only=True)
@@ -81,6 +130,11 @@ class Filling:
     max_tokens: int
     excluded: Callable[[Address], bool]
 
+    @property
+    def framed(self) -> bool:
+        """Whether there is room for what stands around the entries."""
+        return self.forms.frame <= self.max_tokens
+
     def fill(self, read: Mapping[Address, Read], *, reading: bool) -> list[Filled]:
         """Return the slots.
 
@@ -89,15 +143,15 @@ class Filling:
             reading: what was not read yet may still be; without it every form is exact.
         """
         room = self.max_tokens - self.forms.frame
-        if room < 0.0:
-            return []
+        if not self.framed:
+            return [Filled(supply=supply) for supply in self.supplies]
         carried = 0.0
         shown: dict[Address, RawCandidate] = {}
         filled: list[Filled] = []
         for supply in self.supplies:
-            carried += room * supply.share
-            slot = self._slot(supply, carried, shown, read, reading=reading)
-            carried -= sum(rung.cost for _, rung in slot.entries)
+            own = room * supply.slot.share
+            slot = attrs.evolve(self._slot(supply, carried + own, shown, read, reading=reading), carried=carried)
+            carried = max(0.0, carried + own - sum(rung.cost for _, rung in slot.entries))
             shown |= {hit.address: hit.candidate for hit, _ in slot.entries}
             filled.append(slot)
         return filled
@@ -111,16 +165,16 @@ class Filling:
 
         The text is priced once more as a whole: where prices do not quite add up, the tail is cut until it holds.
         """
-        kept = [slot for slot in filled if slot.entries]
-        while kept:
+        kept = list(filled)
+        while filled_places := [place for place, slot in enumerate(kept) if slot.entries]:
             pieces = [(hit.address.family, rung) for slot in kept for hit, rung in slot.entries]
             text = joined(pieces, self.forms)
             cost = self.forms.cost(text)
             if cost <= self.max_tokens:
                 return kept, text, cost
-            last = attrs.evolve(kept[-1], entries=kept[-1].entries[:-1])
-            kept = [*kept[:-1], *([last] if last.entries else [])]
-        return [], "", 0.0
+            last = filled_places[-1]
+            kept[last] = attrs.evolve(kept[last], entries=kept[last].entries[:-1])
+        return kept, "", 0.0
 
     def _slot(
         self,
@@ -131,16 +185,18 @@ class Filling:
         *,
         reading: bool,
     ) -> Filled:
-        hits = [
-            Hit(candidate=raw, score=0.0, match=0.0, channels=())
-            for raw in supply.offered.candidates
-            if raw.address not in shown and not self.excluded(raw.address)
-        ]
+        aside, seen, hits = {}, set(shown), []
+        for place, raw in enumerate(supply.offered.candidates):
+            if raw.address in seen or self.excluded(raw.address):
+                aside[place] = "duplicate" if raw.address in seen else "excluded"
+                continue
+            seen.add(raw.address)
+            hits.append(Hit(candidate=raw, score=0.0, match=0.0, channels=()))
         ladders = self._ladders(supply, hits, room, len(shown), read, reading=reading)
         among = supply.offered.among
         entries = _planned(hits, ladders, room)
         if not among:
-            return Filled(supply=supply, entries=entries, room=room)
+            return Filled(supply=supply, entries=entries, room=room, aside=aside)
         before = sum(address.family in among for address in shown)
         left = _left(among, before, entries)
         # As dear as it can get, so that it fits whatever it makes place for.
@@ -148,12 +204,12 @@ class Filling:
             entries = _planned(hits, ladders, spared)
             left = _left(among, before, entries)
             entries = (*entries, self._remark(supply, left))
-        return Filled(supply=supply, entries=entries, room=room, left_out=left)
+        return Filled(supply=supply, entries=entries, room=room, aside=aside, left_out=left)
 
     def _remark(self, supply: Supply, left: int) -> tuple[Hit, Rung]:
         """Return the entry that says how many items are not shown."""
         things = "item is" if left == 1 else "items are"
-        raw = note(self.scope_id, supply.slot, f"{left} more {things} not shown; search for them.")
+        raw = note(self.scope_id, supply.slot.name, f"{left} more {things} not shown; search for them.")
         hit = Hit(candidate=raw, score=0.0, match=0.0, channels=())
         (ladder,) = self._ladders(supply, [hit], inf, 0, {}, reading=False)
         return hit, ladder.rungs[-1]
@@ -182,7 +238,7 @@ class Filling:
             ladder = forms.ladder(
                 hit,
                 place=place,
-                bucket=supply.slot,
+                bucket=supply.slot.name,
                 ceiling="overview" if directory else offered.detail,
                 brief=offered.detail != "abstract" or noted,
                 read=read.get(hit.address),
@@ -192,7 +248,7 @@ class Filling:
                 ladder = attrs.evolve(ladder, bare=attrs.evolve(ladder.bare, cost=inf))
             if offered.whole:
                 ladder = Ladder(
-                    bare=ladder.bare, rungs=(attrs.evolve(ladder.rungs[-1], stage=WIDE),), bucket=supply.slot
+                    bare=ladder.bare, rungs=(attrs.evolve(ladder.rungs[-1], stage=WIDE),), bucket=supply.slot.name
                 )
             ladders.append(ladder)
             least += ladder.rungs[0].cost

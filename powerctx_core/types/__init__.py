@@ -74,7 +74,7 @@ from powerctx_core.types.session import (
     SessionKey,
     settled,
 )
-from powerctx_core.types.slots import LIFECYCLES, SLOTS, Slot, manifest
+from powerctx_core.types.slots import LIFECYCLES, SLOTS, ManifestSlot, Slot, manifest
 from powerctx_core.types.tools import DELIVERIES, NOTHING_TO_READ, TOOL_NAME, Readable, ToolList
 from powerctx_core.types.trimming import TRIMS, ItemValue, Trimming
 
@@ -127,6 +127,7 @@ __all__ = [
     "Key",
     "LexicalHit",
     "LexicalStatistics",
+    "ManifestSlot",
     "Message",
     "Partition",
     "Pool",

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import attrs
 
-__all__ = ["LIFECYCLES", "SLOTS", "Slot", "manifest"]
+__all__ = ["LIFECYCLES", "SLOTS", "ManifestSlot", "Slot", "manifest"]
 
 LIFECYCLES = ("startup", "resume", "compact", "clear")
 """Why an agent asks for what it should know: it starts, goes on, lost its context to a summary, or was cleared."""
@@ -56,11 +56,26 @@ _LAST = Slot(share=0.10, order=45.0, lifecycles=())
 """What a slot of the settings is that no built-in one has the name of: between the listing and the instructions."""
 
 
-def manifest(configured: Mapping[str, Slot], lifecycle: str) -> Sequence[tuple[str, str, float]]:
-    """Return (slot, source, share) of what a pack is made of, in order.
+@attrs.frozen(kw_only=True)
+class ManifestSlot:
+    """One part of the pack, with all that settings leave open.
 
-    The shares of all lifecycles sum up to 1; a slot that is not filled for this one leaves its share to the next.  A
-    slot that names no source is filled by the provider of its own name.
+    Attributes:
+        source: name of the candidate provider.
+        share: of the budget, 0..1; those of a manifest sum up to 1.
+        filled: it is, for the lifecycle that was asked for; else its share is the next slot's.
+    """
+
+    name: str
+    source: str
+    share: float
+    filled: bool = True
+
+
+def manifest(configured: Mapping[str, Slot], lifecycle: str) -> Sequence[ManifestSlot]:
+    """Return what a pack is made of, in order.
+
+    A slot that names no source is filled by the provider of its own name.
 
     Args:
         configured: slots of the settings.
@@ -73,10 +88,12 @@ def manifest(configured: Mapping[str, Slot], lifecycle: str) -> Sequence[tuple[s
         if whole.share:
             slots.append((whole.order or 0.0, name, whole))
     total = sum(slot.share or 0.0 for _, _, slot in slots)
-    filled, carried = [], 0.0
-    for _, name, slot in sorted(slots, key=lambda each: each[0]):
-        carried += (slot.share or 0.0) / total
-        if not slot.lifecycles or lifecycle in slot.lifecycles:
-            filled.append((name, slot.source or name, carried))
-            carried = 0.0
-    return filled
+    return [
+        ManifestSlot(
+            name=name,
+            source=slot.source or name,
+            share=(slot.share or 0.0) / total,
+            filled=not slot.lifecycles or lifecycle in slot.lifecycles,
+        )
+        for _, name, slot in sorted(slots, key=lambda each: each[0])
+    ]

@@ -60,6 +60,7 @@ def _prepared(value: PreparedContext) -> dict[str, Any]:
 def _explanation(value: Explanation) -> dict[str, Any]:
     diagnostics = value.response.diagnostics
     trimming = diagnostics.trimming
+    slots = {"slots": [plain(each) for each in value.slots]} if value.slots else {}
     return {
         "response": to_json(value.response),
         "outcome": diagnostics.outcome,
@@ -73,6 +74,7 @@ def _explanation(value: Explanation) -> dict[str, Any]:
         "query_units": list(value.query_units),
         "candidates": [_explained(each) for each in value.candidates],
         "trimming": None if trimming is None else _trimming(trimming),
+        **slots,
     }
 
 

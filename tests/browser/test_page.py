@@ -220,6 +220,46 @@ def test_by_screen_reader(show: Callable[..., Page]) -> None:
     assert len(idents) == len(set(idents))
 
 
+@pytest.fixture(scope="module")
+def start() -> powerctx.Explanation:
+    """One of a start, with slots that are filled and absent, and a hostile title."""
+    with powerctx.open("memory://", plugins=(), settings={}) as ctx:
+        events = [
+            Item(scope_id="s", artifact_id=f"e{n}", category="events", text=f"event {n} " * 60) for n in range(30)
+        ]
+        ctx.put([*events, Item(scope_id="s", family="profile", artifact_id="me", text="word " * 5000, title=HOSTILE)])
+        return ctx.explain(powerctx.SearchRequest(scope_id="s", mode="bootstrap", max_tokens=900))
+
+
+def test_what_it_shows_of_a_start(show: Callable[..., Page], start: powerctx.Explanation) -> None:
+    """A section of slots in their order, with what each used, and why one is absent; no section that has no meaning."""
+    page = show(start)
+
+    assert page.locator("h1").inner_text() == "What an agent should know when it starts"
+    assert page.locator("h2").all_inner_texts() == [
+        "Slots", "Budget", "Delivered", "Left out", "What ran", "What the model gets", "Receipt",
+    ]  # fmt: skip
+    rows = page.locator("#slots tbody tr")
+    assert rows.locator("th").all_inner_texts() == [each.slot for each in start.slots]
+    assert rows.nth(2).inner_text().endswith("absent: not for this lifecycle")
+    uris = page.locator("#delivered code").all_inner_texts()
+    assert uris == [address.uri for address in start.response.selected]
+    left = page.locator("#left tbody th code").all_text_contents()
+    assert sorted([*uris, *left]) == sorted(each.address.uri for each in start.candidates)
+    assert page.locator("script, img").count() == 0
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(320, "dark"), (1400, "light")])
+def test_a_start_can_be_read(show: Callable[..., Page], start: powerctx.Explanation, width: int, scheme: str) -> None:
+    """At any width it does not scroll sideways, and every text stands out from its ground."""
+    page = show(start, viewport={"width": width, "height": 800}, color_scheme=scheme)
+
+    for summary in page.locator("summary").all():
+        summary.click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CONTRAST) == []
+
+
 def test_nothing_to_show(show: Callable[..., Page]) -> None:
     """An empty answer says why in a sentence."""
     with powerctx.open("memory://", plugins=(), settings={}) as ctx:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -14,7 +15,7 @@ from powerctx_core.receipt import v1, v2
 from powerctx_core.receipt.making import Receipt, make as made
 from powerctx_core.receipt.parts import RecallRound, ReceiptError, encoded, plain
 from powerctx_core.receipt.run import Policy, Run, Search, Selection, Used
-from powerctx_core.receipt.v2 import ReceiptV2
+from powerctx_core.receipt.v2 import ReceiptV2, SlotUse
 from powerctx_core.types import ARTIFACT_ID_BYTES, SCOPE_ID_BYTES, Address
 
 _POLICY = Policy(policy_id="powercontext.recall.v2", policy_digest="sha256:" + "f" * 64)
@@ -57,8 +58,8 @@ def _runs(draw: st.DrawFn, most: int = 64) -> Run:
     families = draw(st.lists(st.sampled_from(_FAMILIES), min_size=1, unique=True))
     split = draw(st.booleans())
     listed = draw(st.integers(0, number)) if split else 0
-    surface = "prepare" if split else draw(st.sampled_from(["prepare", "search"]))
-    detail = draw(st.sampled_from(["uri", "abstract", "overview", "full"])) if surface == "search" else None
+    surface = "prepare" if split else draw(st.sampled_from(["prepare", "search", "bootstrap"]))
+    detail = draw(st.sampled_from(["uri", "abstract", "overview", "full"])) if surface != "prepare" else None
     selected = tuple(
         Selection(
             address=Address(scope(n % scopes), families[n % len(families)], artifact(n), (1 << 31) - 1),
@@ -93,7 +94,26 @@ def _runs(draw: st.DrawFn, most: int = 64) -> Run:
         selected=selected,
         omitted=draw(st.dictionaries(st.tuples(st.sampled_from(families), _REASONS), st.integers(1, 9999))),
         stages=tuple((stage, 1234.5678) for stage in _STAGES),
+        lifecycle="compact" if surface == "bootstrap" else None,
+        slots=tuple(_slots(draw)) if surface == "bootstrap" else (),
     )
+
+
+def _slots(draw: st.DrawFn) -> Iterator[SlotUse]:
+    for n in range(draw(st.integers(0, 8))):
+        yield SlotUse(
+            slot=f"a-long-name-of-a-slot-{n}",
+            source="a-long-name-of-a-provider",
+            outcome=draw(st.sampled_from(v2.SlotOutcome.__args__)),  # type: ignore[attr-defined]  # of a Literal
+            share=draw(st.floats(0.0, 1.0)),
+            room=32_000,
+            carried=32_000,
+            used=32_000,
+            offered=1000,
+            entries=1000,
+            left_out=draw(st.none() | st.integers(0, 1 << 40)),
+            content_hash=draw(st.none() | st.just(_POLICY.policy_digest)),
+        )
 
 
 @given(_runs())

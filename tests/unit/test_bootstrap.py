@@ -284,10 +284,11 @@ def test_shares(configured: dict[str, Slot], lifecycle: str) -> None:
     """Shares never sum up to more than all, and no slot is lost but by a share of 0 or its lifecycle."""
     slots = manifest(configured, lifecycle)
 
-    assert sum(share for _, _, share in slots) <= 1.0 + 1e-9
+    assert not slots or sum(slot.share for slot in slots) == pytest.approx(1.0)
     off = {name for name, slot in configured.items() if slot.share == 0.0}
     absent = {"continuity"} if lifecycle in ("startup", "clear") else set()
-    assert {name for name, _, _ in slots} == {*SLOTS, *configured} - off - absent
+    assert {slot.name for slot in slots} == {*SLOTS, *configured} - off
+    assert {slot.name for slot in slots if slot.filled} == {*SLOTS, *configured} - off - absent
 
 
 # --- Parameters and settings ---
