@@ -26,6 +26,7 @@ from powerctx_core.gates import Gates, gate_named
 from powerctx_core.host import Host
 from powerctx_core.packing import Packing
 from powerctx_core.ports import CountingStore, Store
+from powerctx_core.recall.depth import cut_short, deeper
 from powerctx_core.recall.expansion import Expansion
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.recall.gate import V2, GatePolicy, check_floors
@@ -48,6 +49,7 @@ from powerctx_core.types import (
     Address,
     Deadline,
     Filters,
+    Hit,
     Section,
 )
 from powerctx_core.workers import Lanes, Workers
@@ -228,13 +230,19 @@ class Engine:
             search_type=request.search_type or self.settings.retrieval.default_search_type,
             stages=Stages(),
         )
-        conditions, least = request.conditions, request.score_threshold or 0.0
-        # Of conditions those that the store could not see to.
-        allowed = [hit for hit in recall.hits if conditions.hold(hit.candidate)] if conditions else recall.hits
-        hits = tuple(hit for hit in allowed if hit.match >= least)[: request.limit]
+        least = request.score_threshold or 0.0
+        allowed = _allowed(request, recall.hits)
+        hits = [hit for hit in allowed if hit.match >= least]
+        while len(hits) < request.limit and len(allowed) < len(recall.hits) and (further := deeper(recall, least)):
+            recall, allowed = further, _allowed(request, further.hits)
+            hits = [hit for hit in allowed if hit.match >= least]
         restricted = bool(recall.hits) and not allowed
         outcome = "delivered" if hits else empty_outcome(recall, restricted=restricted)
-        return Found(hits=hits, diagnostics=diagnostics(recall, outcome))
+        wanting = len(hits) < request.limit and len(allowed) < len(recall.hits)
+        return Found(
+            hits=tuple(hits[: request.limit]),
+            diagnostics=diagnostics(recall, outcome, cut_short=wanting and cut_short(recall, least)),
+        )
 
     def policy(self, name: str | None, gate: GatePolicy | None = None) -> RecallPolicy:
         """Return the recall policy of a call; the source's gate brings the source's, when none is named.
@@ -298,3 +306,9 @@ class Engine:
     def _family(self, name: str, field: str) -> FamilySpec:
         spec: FamilySpec = self.host.spec("powerctx_families", name, field=field)
         return spec
+
+
+def _allowed(request: FindRequest, hits: Sequence[Hit]) -> Sequence[Hit]:
+    """Return the hits that meet those conditions which the store could not see to."""
+    conditions = request.conditions
+    return [hit for hit in hits if conditions.hold(hit.candidate)] if conditions else hits

@@ -26,9 +26,9 @@ from powerctx_core.errors import (
 from powerctx_core.families import StoredFamily
 from powerctx_core.host import Host
 from powerctx_core.ports import RetrievalRequest, Store
+from powerctx_core.recall.depth import ordered
 from powerctx_core.recall.embedding import QueryEmbeddings, serves
-from powerctx_core.recall.fetch import Fetch, Fetched, Limits
-from powerctx_core.recall.fusion import deal, in_order
+from powerctx_core.recall.fetch import Fetch, Limits
 from powerctx_core.recall.group import RuleFailed, Source
 from powerctx_core.recall.outcome import Recalled
 from powerctx_core.recall.policy import RecallPolicy
@@ -38,7 +38,7 @@ from powerctx_core.requests import FindRequest, PrepareRequest
 from powerctx_core.secrecy import secrets
 from powerctx_core.settings import Settings
 from powerctx_core.text.terms import analyse_query
-from powerctx_core.types import EmbeddingProfile, Filters, Hit, Partition
+from powerctx_core.types import EmbeddingProfile, Filters, Partition
 from powerctx_core.workers import Lanes, Workers
 
 __all__ = ["Retrieval", "ceiling_of"]
@@ -104,12 +104,19 @@ class Retrieval:
             sources.append(attrs.evolve(asked, ceiling=max(asked.ceiling, least)))
         fetched = fetch(sources, self.lanes)
         embeddings.settle()
-        hits = _ordered(policy, sources, fetched)
         if search_type in NEEDS_VECTORS and embeddings.fallback != "none" and not embeddings.late:
             raise CapabilityError(
                 f"search_type {search_type!r} needs the query's vector: {embeddings.reason}; use auto or fts meanwhile."
             )
-        return Recalled(policy=policy, query=query, fetched=fetched, hits=hits, embeddings=embeddings)
+        return Recalled(
+            policy=policy,
+            query=query,
+            fetched=fetched,
+            hits=ordered(policy, sources, fetched.groups),
+            embeddings=embeddings,
+            sources=sources,
+            ask=lambda again: None if limits.native.passed else fetch(again, self.lanes),
+        )
 
     def _source(
         self, spec: FamilySpec, retrieval: RetrievalRequest, references: Sequence[str], policy: RecallPolicy
@@ -205,15 +212,3 @@ class Retrieval:
 def ceiling_of(spec: FamilySpec, policy: RecallPolicy) -> int:
     """Return how many candidates of a family are kept over all scopes."""
     return policy.ceiling or spec.ceiling
-
-
-def _ordered(policy: RecallPolicy, sources: Sequence[Source], fetched: Fetched) -> list[Hit]:
-    """Return the hits of all families in the policy's order, which does not depend on what arrived first."""
-    return in_order(
-        policy,
-        {
-            source.spec.name: deal([group.hits for group in fetched.groups[source.spec.name]], source.ceiling)
-            for source in sources
-            if source.spec.name in fetched.groups
-        },
-    )

@@ -104,7 +104,8 @@ class Family(Protocol):
 
         Called on any thread, for several calls at once; may block until ``call.deadline``.  Every member must belong
         to ``request.partition``, and a channel has at most ``request.k`` members, ``neighbour`` at most two for each
-        of ``request.neighbours``.  What breaks this makes the family's outcome ``invalid``.
+        of ``request.neighbours``.  What breaks this makes the family's outcome ``invalid``.  A search whose request
+        leaves out what a pool holds asks again, at most twice, with a larger ``k`` and all else equal.
         """
 
 
@@ -116,7 +117,8 @@ class SearchingFamily(Protocol):
         """Return what reaches *floor* in one scope; called as ``Family.retrieve`` is, once a scope and round.
 
         A lower floor is asked for only when the gate wants more: at most twice, with the same limits, and with the
-        query's vector of the first round.  What it lets in must hold all that the higher one let in.
+        query's vector of the first round.  What it lets in must hold all that the higher one let in.  A larger
+        ``request.k`` is asked for as of ``Family.retrieve``, with that vector, too.
         """
 
 

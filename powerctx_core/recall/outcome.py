@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import attrs
@@ -14,7 +14,7 @@ from powerctx_core.assemble.part import Entry
 from powerctx_core.recall.checks import MODES
 from powerctx_core.recall.embedding import QueryEmbeddings
 from powerctx_core.recall.fetch import Fetched
-from powerctx_core.recall.group import Group
+from powerctx_core.recall.group import Group, Source
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.requests import Diagnostics, PreparedContext, PrepareRequest, SelectedItem
 from powerctx_core.types import NOTHING_TO_READ, Address, Hit, QueryTerms, RecallEffort, Trimming
@@ -24,13 +24,22 @@ __all__ = ["Recalled", "diagnostics", "empty_outcome", "nothing_asked", "prepare
 
 @attrs.frozen(kw_only=True)
 class Recalled:
-    """What one round of recall gave, before any budget."""
+    """What one round of recall gave, before any budget.
+
+    Attributes:
+        sources: the families that were asked, and how.
+        ask: asks families of the same call once more; ``None`` when there is no time left.
+        deepened: how often deeper pools were asked for.
+    """
 
     policy: RecallPolicy
     query: QueryTerms
     fetched: Fetched
     hits: list[Hit]
     embeddings: QueryEmbeddings
+    sources: Sequence[Source] = attrs.field(default=(), repr=False)
+    ask: Callable[[Sequence[Source]], Fetched | None] = attrs.field(default=lambda _: None, eq=False, repr=False)
+    deepened: int = 0
 
     @property
     def members(self) -> list[Address]:
@@ -90,6 +99,7 @@ def diagnostics(
     late: Iterable[str] = (),
     trimming: Trimming | None = None,
     effort: RecallEffort | None = None,
+    cut_short: bool = False,
 ) -> Diagnostics:
     """Return what is told of the call; *late* is what else was not ready in time, *effort* what the gate did."""
     fetched = recall.fetched
@@ -106,6 +116,8 @@ def diagnostics(
         failed=tuple(fetched.failed.items()),
         fallback=recall.embeddings.fallback,
         embeddings=recall.embeddings.made,
+        deepened=recall.deepened,
+        cut_short=cut_short,
         modes=tuple(_modes(fetched).items()),
         counts=(effort and effort.admission_by_family)
         or tuple(group.counts for group in recall.groups if group.searched),

@@ -52,6 +52,8 @@ class Diagnostics:
         policy: recall policy in force.
         fallback: ``none``, ``inference_unavailable`` or ``inference_timeout``: why words alone had to do.
         embeddings: texts that were embedded.
+        deepened: how often deeper pools were asked for, since what the request leaves out had emptied them.
+        cut_short: the answer has room for more, and pools end before what is stored does: there may be further matches.
         modes: family -> what ran (``fts``, ``vector``, ``hybrid``, ``snapshot``, ``none``), over its scopes.
         counts: members before and after admission, per family and scope.
         terms_used, terms_total: query terms used by retrieval, and distinct ones in the query.
@@ -71,6 +73,8 @@ class Diagnostics:
     failed: tuple[tuple[str, str], ...] = ()
     fallback: str = "none"
     embeddings: int = 0
+    deepened: int = 0
+    cut_short: bool = False
     modes: tuple[tuple[str, str], ...] = ()
     counts: tuple[AdmissionCounts, ...] = ()
     terms_used: int = 0

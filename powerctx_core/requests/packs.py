@@ -73,7 +73,7 @@ class SearchStats:
         rewrite: ``off``.
         dedup: with *dedup_turns*, the turn of this call, and how many deliveries were recorded.
         ignored: parameters that had no effect, and why.
-        partial, late, failed: as of :class:`Diagnostics`.
+        partial, late, failed, deepened, cut_short: as of :class:`Diagnostics`.
         timings_ms: stage -> milliseconds.
         errors: what went wrong without hindering the answer.
         lifecycle: of a pack without a query.
@@ -105,6 +105,8 @@ class SearchStats:
     partial: bool = False
     late: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
+    deepened: int = 0
+    cut_short: bool = False
     timings_ms: Mapping[str, float] = attrs.field(factory=dict)
     errors: tuple[str, ...] = ()
     lifecycle: str | None = None

@@ -29,6 +29,7 @@ class Course:
     wants: Wants
     recall: Recalled
     found: Competing
+    cut_short: bool
     pack: Pack
     turn: Turn | None
     recorded: int
@@ -40,7 +41,7 @@ class Course:
 def answered(course: Course) -> ContextPack:
     """Return the answer to a call."""
     found, pack, recall = course.found, course.pack, course.recall
-    told = diagnostics(recall, _outcome(course), late=course.late)
+    told = diagnostics(recall, _outcome(course), late=course.late, cut_short=course.cut_short)
     entries = _entries(course)
     return ContextPack(
         entries=entries,
@@ -68,6 +69,8 @@ def answered(course: Course) -> ContextPack:
             partial=told.partial,
             late=told.late,
             failed=told.failed,
+            deepened=told.deepened,
+            cut_short=told.cut_short,
             timings_ms={stage: round(spent, 3) for stage, spent in course.timings.items()},
             errors=course.errors,
         ),

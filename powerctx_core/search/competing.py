@@ -13,6 +13,8 @@ from powerctx_core.types import Hit
 
 __all__ = ["Competing", "competing"]
 
+_THINNING = frozenset({"filtered", "excluded", "duplicate", "cooled"})
+
 
 @attrs.frozen(kw_only=True)
 class Competing:
@@ -33,6 +35,11 @@ class Competing:
     left: tuple[tuple[Hit, str], ...]
     top_match: float | None
 
+    @property
+    def thinned(self) -> bool:
+        """Something was left out that took the place of another one in the pools."""
+        return bool(self.cooled) or any(why in _THINNING for _, why in self.left)
+
     def number(self, reason: str) -> int:
         """Return how many were left out for a reason."""
         return sum(why == reason for _, why in self.left)
@@ -43,7 +50,9 @@ def competing(
     wants: Wants,
     cooled: Collection[str],
     order: Callable[[Sequence[Hit]], Sequence[Hit]],
+    *,
     opening: Collection[str] = (),
+    most: int | None = None,
 ) -> Competing:
     """Return what competes.
 
@@ -53,6 +62,7 @@ def competing(
         cooled: URIs that were delivered in earlier turns.
         order: puts hits into the order in which they compete.
         opening: URIs that are left out, since an agent has them since it started.
+        most: how many compete at most, beside the limit of the request.
     """
     conditions = wants.request.retrieval.conditions
     actor_alone = wants.request.peer_scope == "actor"
@@ -72,7 +82,8 @@ def competing(
             kept.append(hit)
     ordered = order(_ordered(kept, wants))
     unlike, repeated = _different(ordered)
-    different, beyond = _limited(unlike, cooled, wants.limit)
+    limits = [limit for limit in (wants.limit, most) if limit is not None]
+    different, beyond = _limited(unlike, cooled, min(limits, default=None))
     left += [(hit, "duplicate") for hit in repeated]
     left += [(hit, "cooled" if hit.address.uri in cooled else "entry_limit") for hit in beyond]
     return Competing(

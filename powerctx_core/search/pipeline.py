@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from typing import TypeVar
 
 import attrs
 
 from powerctx_core.account.retrieved import Retrieved
 from powerctx_core.account.telling import receipt_of
 from powerctx_core.assemble.forms import Forms, Read
+from powerctx_core.assemble.tiers import TierPlan
 from powerctx_core.assemble.value import by_value
 from powerctx_core.assembly import candidate_of
 from powerctx_core.engine import Engine
@@ -19,6 +21,7 @@ from powerctx_core.errors import InvalidRequest, StoreError
 from powerctx_core.explaining import explained
 from powerctx_core.explanation import Explanation
 from powerctx_core.ports import Selection
+from powerctx_core.recall.depth import cut_short, deeper
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.recall.outcome import Recalled
 from powerctx_core.recall.policy import RecallPolicy
@@ -40,6 +43,8 @@ from powerctx_core.search.wants import Wants, wants_of
 from powerctx_core.types import Address, Deadline, Hit
 
 __all__ = ["Search"]
+
+_T = TypeVar("_T")
 
 _REACH = 64
 """Items that a pack may hold, for the size of pools."""
@@ -122,6 +127,15 @@ def _with_receipt(account: SearchAccount | BootstrapAccount) -> ContextPack:
     return attrs.evolve(account.answer, receipt=receipt) if isinstance(receipt, ReceiptV2) else account.answer
 
 
+@attrs.frozen
+class _Planned:
+    """A plan before anything is read for it, and whether it has room for more than competes."""
+
+    tiering: Tiering
+    plan: TierPlan | None
+    wanting: bool
+
+
 class _Assembling:
     """One call for a pack; what it delivers is recorded in its session when it is *recording*."""
 
@@ -162,10 +176,18 @@ class _Assembling:
         opening = turn.opening if turn is not None and request.bootstrap_exclude else frozenset()
         if turn is not None and turn.warning is not None:
             self.errors.append(turn.warning)
-        found = competing(recall.hits, wants, cooled, partial(self._trimmed, specs), opening)
-        pack = engine.packing.bounded(
-            partial(self._made, wants, found), self.renderer, self.limits.call, counts_tokens=True
-        )
+        compete = partial(competing, wants=wants, cooled=cooled, order=partial(self._trimmed, specs), opening=opening)
+        found = compete(recall.hits)
+        planned = self._bounded(partial(self._planned, wants, found))
+        while planned is not None and found.thinned and planned.wanting:
+            with self._timed("retrieve"):
+                further = deeper(recall, wants.threshold)
+            if further is None:
+                break
+            # Deeper pools fill the places that there are, and make no more of them.
+            recall, found = further, compete(further.hits, most=max(_REACH, sum(wants.quotas.values())))
+            planned = self._bounded(partial(self._planned, wants, found))
+        pack = None if planned is None else self._bounded(partial(self._made, planned, wants.max_tokens))
         if pack is None:
             self.late.append(f"renderer:{self.renderer}")
         recorded = 0
@@ -175,6 +197,7 @@ class _Assembling:
             wants=wants,
             recall=recall,
             found=found,
+            cut_short=planned is not None and found.thinned and planned.wanting and cut_short(recall, wants.threshold),
             pack=pack or NOTHING,
             turn=turn,
             recorded=recorded,
@@ -218,14 +241,21 @@ class _Assembling:
         )
         return [candidate.hit for candidate in candidates if candidate.hit is not None]
 
-    def _made(self, wants: Wants, found: Competing) -> Pack:
-        packing = self.engine.packing
-        with packing.blamed(self.renderer), self._timed("plan", "plan"):
+    def _bounded(self, job: Callable[[], _T]) -> _T | None:
+        """Return what *job* makes with the renderer, or ``None`` when that is late."""
+        return self.engine.packing.bounded(job, self.renderer, self.limits.call, counts_tokens=True)
+
+    def _planned(self, wants: Wants, found: Competing) -> _Planned:
+        with self.engine.packing.blamed(self.renderer), self._timed("plan", "plan"):
             tiering = self._tiering(wants, found)
             plan = tiering.plan({}, reading=True)
+            return _Planned(tiering, plan, tiering.wanting(plan, _REACH))
+
+    def _made(self, planned: _Planned, max_tokens: int) -> Pack:
+        packing, tiering, plan = self.engine.packing, planned.tiering, planned.plan
         if plan is not None and plan.unread:
             with self._timed("read", "read"):
-                read = self._read(tiering.unread(plan), wants.max_tokens)
+                read = self._read(tiering.unread(plan), max_tokens)
             with packing.blamed(self.renderer), self._timed("fit", "plan"):
                 plan = tiering.plan(read, reading=False)
         with packing.blamed(self.renderer), self._timed("render", "render"):

@@ -70,6 +70,23 @@ class Tiering:
             plan = self._planned(ladders, new, room)
         return plan
 
+    def wanting(self, plan: TierPlan | None, reach: int) -> bool:
+        """Tell whether there is room for more than competes: all that is new is in, and no limit is reached.
+
+        *reach* is the limit of a request that has none.
+        """
+        if plan is None:
+            return False
+        wants, competing = self.wants, self.competing
+        new = [
+            place
+            for place, bucket in enumerate(competing.buckets)
+            if place not in competing.cooled and wants.admits(bucket)
+        ]
+        most = sum(wants.quotas.values()) if wants.quotas else wants.limit or reach
+        shown = [plan.chosen[place] for place in new if place in plan.chosen]
+        return len(new) < most and len(shown) == len(new) and all(rung.detail != "uri" for rung in shown)
+
     def unread(self, plan: TierPlan) -> Sequence[Hit]:
         """Return the candidates whose text has to be read for *plan*."""
         return [self.competing.hits[place] for place in plan.unread]

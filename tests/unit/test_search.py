@@ -1083,3 +1083,117 @@ def test_a_query_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert asked == [("walrus",)]
     assert found.diagnostics.embeddings == 1
+
+
+# --- Deeper pools ---
+
+
+def many(count: int, **fields: Any) -> list[Item]:
+    """Return so many different notes that match alike."""
+    return [note(f"n{n:04}", f"walrus tide, entry number {n}", **fields) for n in range(count)]
+
+
+def test_a_session_does_not_run_dry(ctx: powerctx.Context) -> None:
+    """Turn by turn a pack is as full of what is new as the first one, far behind the pools of a single look."""
+    ctx.put(many(400))
+    seen: set[str] = set()
+    sizes = []
+    for turn in range(1, 9):
+        found = pack(ctx, max_tokens=800, turn=turn, session_id="s1", dedup_turns=100)
+        new = {entry.uri for entry in found.entries if entry.detail != "uri"}
+        assert not new & seen
+        seen |= new
+        sizes.append(len(new))
+        assert found.stats.used_tokens >= 0.9 * 800
+        assert not found.stats.cut_short
+    assert len(seen) > 128
+    assert min(sizes) >= 0.8 * max(sizes)
+
+
+@pytest.mark.parametrize("left_out", [40, 200, 600])
+def test_what_is_left_out_takes_no_place(ctx: powerctx.Context, left_out: int) -> None:
+    """Whatever empties the pools, an exclusion, a filter, an actor or equal texts, what lies behind it comes."""
+    ahead = [note(f"a{n:04}", f"walrus walrus walrus {n}", origin="you") for n in range(left_out)]
+    ctx.put([*ahead, *(note(f"z{n}", f"a walrus sleeps, {n}", origin="me", layer="L3") for n in range(5))])
+    behind = {f"z{n}" for n in range(5)}
+    ctx.put([note(f"a{n:04}/x", "walrus walrus walrus walrus", family="skill") for n in range(left_out)])
+    ctx.put([note("last", "the last walrus of all of them", family="skill")])
+
+    def memories(**parameters: Any) -> ContextPack:
+        return pack(ctx, families=["memory"], score_threshold=0, **parameters)
+
+    filtered = memories(filter={"layer": "L3"})
+    assert set(names(filtered)) == behind
+    assert filtered.stats.filtered == left_out
+    assert set(names(memories(actor="me", peer_scope="actor"))) == behind
+    assert {hit.address.artifact_id for hit in ctx.find("walrus", scope_id=S, filter={"layer": "L3"}).hits} == behind
+    assert names(pack(ctx, families=["skill"], score_threshold=0)).count("last") == 1
+    places = [f"memory/a{n:04}" for n in range(min(200, left_out))]
+    excluded = memories(exclude_uris=places, max_tokens=4000)
+    assert len(excluded.entries) >= (5 if left_out <= 200 else 60)
+    assert not set(names(excluded)) & {place.removeprefix("memory/") for place in places}
+
+
+def test_looking_further_is_bounded_and_told(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call asks three times at most, says how often it did, and that there may be more where it gave up."""
+    ctx.put([*many(1300), note("last", "a walrus that sleeps in the tide", layer="L3")])
+    asked: list[int] = []
+    honest = MemorySnapshot.lexical
+
+    def lexical(self: MemorySnapshot, requests: Any) -> Any:
+        asked.append(len(requests))
+        return honest(self, requests)
+
+    monkeypatch.setattr(MemorySnapshot, "lexical", lexical)
+    found = pack(ctx, filter={"layer": "L3"})
+    assert (found.stats.deepened, found.stats.cut_short, found.entries, len(asked)) == (2, True, (), 3)
+    assert asked[1:] == [1, 1]
+    assert found.stats.outcome == "no_match"
+    asked.clear()
+    listed = ctx.find("walrus", scope_id=S, filter={"layer": "L3"})
+    assert (listed.diagnostics.deepened, listed.diagnostics.cut_short, listed.hits, len(asked)) == (2, True, (), 3)
+
+
+def test_looking_further_costs_as_many_statements_as_looking(tmp_path: Path) -> None:
+    """Each further look costs at most what the first one did, whatever is left out."""
+    import sqlalchemy as sa
+
+    with powerctx.open(f"sqlite:///{tmp_path}/t.db", settings={}) as ctx:
+        ctx.put(many(1300))
+        statements: list[str] = []
+
+        def count(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
+            statements.append(statement)
+
+        pack(ctx)
+        sa.event.listen(sa.Engine, "before_cursor_execute", count)
+        try:
+            pack(ctx)
+            once = len(statements)
+            assert pack(ctx, filter={"layer": "L3"}).stats.deepened == 2
+        finally:
+            sa.event.remove(sa.Engine, "before_cursor_execute", count)
+
+        assert 0 < len(statements) - once <= 3 * once
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"filter": {"layer": "L9"}}, {"exclude_uris": ["memory/n0000"]}, {"limit": 5, "exclude_uris": ["memory/n0"]},
+     {"score_threshold": 1.0}, {"exclude_uris": ["memory/n0001"], "max_tokens": 400}],
+)  # fmt: skip
+def test_nothing_more_is_looked_for_in_vain(ctx: powerctx.Context, parameters: dict[str, Any]) -> None:
+    """Where nothing is left out, pools hold all there is, or the answer is full, one look is enough."""
+    ctx.put(many(200 if set(parameters) & {"limit", "max_tokens"} or not parameters else 50))
+
+    assert (pack(ctx, **parameters).stats.deepened, pack(ctx, **parameters).stats.cut_short) == (0, False)
+
+
+def test_looking_further_embeds_nothing_again() -> None:
+    """Deeper pools are searched with the vector that the query has."""
+    with powerctx.open("memory://", plugins=(), settings={}, embedder="hash") as ctx:
+        ctx.put([*many(300), *many(3, family="skill")])
+        found = pack(ctx, filter={"meta.none": 1})
+
+    assert found.stats.deepened == 2
+    assert found.diagnostics.embeddings == 1
