@@ -96,7 +96,7 @@ class Bootstrap:
         recorded = 0
         if turn is not None and self.recording:
             delivered = [
-                (hit.address.uri, BOOTSTRAP)
+                (hit.candidate, BOOTSTRAP)
                 for hit, detail in made.entries
                 if detail != "uri" and hit.candidate.kind != "note"
             ]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import attrs
 
-from powerctx_core.assemble.budget import utf8_bytes
+from powerctx_core.search.turns import Given, whole_text
 from powerctx_core.search.wants import Wants
-from powerctx_core.types import Hit
+from powerctx_core.types import Address, Hit
 
 __all__ = ["Competing", "competing"]
 
@@ -48,10 +48,10 @@ class Competing:
 def competing(
     hits: Sequence[Hit],
     wants: Wants,
-    cooled: Collection[str],
+    cooled: Given,
     order: Callable[[Sequence[Hit]], Sequence[Hit]],
     *,
-    opening: Collection[str] = (),
+    opening: Given = Given(),  # noqa: B008 - frozen
     most: int | None = None,
 ) -> Competing:
     """Return what competes.
@@ -59,9 +59,9 @@ def competing(
     Args:
         hits: what was recalled, in its order.
         wants: of the request.
-        cooled: URIs that were delivered in earlier turns.
+        cooled: what was delivered in earlier turns.
         order: puts hits into the order in which they compete.
-        opening: URIs that are left out, since an agent has them since it started.
+        opening: what is left out, since an agent has it since it started.
         most: how many compete at most, beside the limit of the request.
     """
     conditions = wants.request.retrieval.conditions
@@ -72,9 +72,7 @@ def competing(
         raw = hit.candidate
         if conditions and not conditions.hold(raw):
             left.append((hit, "filtered"))
-        elif (
-            hit.address.uri in opening or wants.excludes(hit.address) or (actor_alone and wants.origin(raw) == "other")
-        ):
+        elif opening.holds(raw) or wants.excludes(hit.address) or (actor_alone and wants.origin(raw) == "other"):
             left.append((hit, "excluded"))
         elif hit.match < wants.threshold:
             left.append((hit, "below_threshold"))
@@ -82,14 +80,15 @@ def competing(
             kept.append(hit)
     ordered = order(_ordered(kept, wants))
     unlike, repeated = _different(ordered)
+    known = {hit.address for hit in unlike if cooled.holds(hit.candidate)}
     limits = [limit for limit in (wants.limit, most) if limit is not None]
-    different, beyond = _limited(unlike, cooled, min(limits, default=None))
+    different, beyond = _limited(unlike, known, min(limits, default=None))
     left += [(hit, "duplicate") for hit in repeated]
-    left += [(hit, "cooled" if hit.address.uri in cooled else "entry_limit") for hit in beyond]
+    left += [(hit, "cooled" if hit.address in known else "entry_limit") for hit in beyond]
     return Competing(
         hits=tuple(different),
         buckets=tuple(wants.bucket(hit.candidate) for hit in different),
-        cooled=frozenset(place for place, hit in enumerate(different) if hit.address.uri in cooled),
+        cooled=frozenset(place for place, hit in enumerate(different) if hit.address in known),
         searched=dict(sorted(Counter(wants.bucket(hit.candidate) for hit in hits).items())),
         left=tuple(left),
         top_match=max((hit.match for hit in hits), default=None),
@@ -114,21 +113,20 @@ def _different(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
     different: list[Hit] = []
     repeated: list[Hit] = []
     for hit in hits:
-        raw = hit.candidate
-        whole = bool(raw.head) and raw.body_bytes == utf8_bytes(raw.head)
-        if whole and raw.head in seen:
+        text = whole_text(hit.candidate)
+        if text is not None and text in seen:
             repeated.append(hit)
             continue
-        if whole:
-            seen.add(raw.head)
+        if text is not None:
+            seen.add(text)
         different.append(hit)
     return different, repeated
 
 
-def _limited(hits: Sequence[Hit], cooled: Collection[str], limit: int | None) -> tuple[list[Hit], list[Hit]]:
+def _limited(hits: Sequence[Hit], cooled: Collection[Address], limit: int | None) -> tuple[list[Hit], list[Hit]]:
     """Return at most *limit* hits, and the others; what was delivered before takes no place of anything new."""
     if limit is None:
         return list(hits), []
-    new_first = sorted(range(len(hits)), key=lambda place: hits[place].address.uri in cooled)
+    new_first = sorted(range(len(hits)), key=lambda place: hits[place].address in cooled)
     within, beyond = sorted(new_first[:limit]), sorted(new_first[limit:])
     return [hits[place] for place in within], [hits[place] for place in beyond]

@@ -39,6 +39,7 @@ from powerctx_core.search.bootstrap_account import BootstrapAccount
 from powerctx_core.search.competing import Competing, competing
 from powerctx_core.search.session import SessionCall
 from powerctx_core.search.tiering import Pack, Tiering
+from powerctx_core.search.turns import Given
 from powerctx_core.search.wants import Wants, wants_of
 from powerctx_core.types import Address, Deadline, Hit
 
@@ -172,8 +173,8 @@ class _Assembling:
         with self._timed("retrieve"):
             recall = self._recall(specs, policy)
         turn = None if asked is None else asked()
-        cooled = frozenset() if turn is None else turn.cooled
-        opening = turn.opening if turn is not None and request.bootstrap_exclude else frozenset()
+        cooled = Given() if turn is None else turn.cooled
+        opening = turn.opening if turn is not None and request.bootstrap_exclude else Given()
         if turn is not None and turn.warning is not None:
             self.errors.append(turn.warning)
         compete = partial(competing, wants=wants, cooled=cooled, order=partial(self._trimmed, specs), opening=opening)
@@ -192,7 +193,7 @@ class _Assembling:
             self.late.append(f"renderer:{self.renderer}")
         recorded = 0
         if turn is not None and pack is not None and wants.dedup_turns and self.recording:
-            recorded = session.record(turn, [(hit.address.uri, rung.detail) for hit, rung in pack.entries])
+            recorded = session.record(turn, [(hit.candidate, rung.detail) for hit, rung in pack.entries])
         course = Course(
             wants=wants,
             recall=recall,

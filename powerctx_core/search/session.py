@@ -14,7 +14,7 @@ from powerctx_core.recall.fetch import Limits
 from powerctx_core.requests import SearchRequest
 from powerctx_core.search.turns import Turn, turn_of
 from powerctx_core.sessions import session_store
-from powerctx_core.types import SessionKey
+from powerctx_core.types import RawCandidate, SessionKey
 
 __all__ = ["SessionCall"]
 
@@ -73,8 +73,8 @@ class SessionCall:
         self.late.append("session")
         return None
 
-    def record(self, turn: Turn, delivered: Iterable[tuple[str, str]]) -> int:
-        """Record what is delivered, (URI, detail) of each; an answer that is decided is not lost when that fails."""
+    def record(self, turn: Turn, delivered: Iterable[tuple[RawCandidate, str]]) -> int:
+        """Record what is delivered, and the detail of each; an answer that is decided is not lost when that fails."""
         job = partial(turn.record, session_store(self.engine.store), delivered)
         limit = self.engine.settings.retrieval.ledger_timeout_s
         left = self.limits.call.remaining()

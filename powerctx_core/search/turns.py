@@ -4,18 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Self
 
 import attrs
 
+from powerctx_core.assemble.budget import utf8_bytes
 from powerctx_core.ports import Recording, SessionStore
-from powerctx_core.types import BOOTSTRAP, Deadline, Delivered, SessionKey
+from powerctx_core.types import BOOTSTRAP, Deadline, Delivered, RawCandidate, SessionKey
 
-__all__ = ["Turn", "turn_of"]
+__all__ = ["Given", "Turn", "turn_of", "whole_text"]
 
 _APART = timedelta(minutes=10)
 """A turn of a session that counts neither messages nor turns."""
 _KEPT = 4
 """Deliveries are remembered for this many times the turns that they cool for."""
+
+
+@attrs.frozen
+class Given:
+    """What a session was given: URIs, and digests of whole texts, which may come again under another URI."""
+
+    uris: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, entries: Iterable[Delivered]) -> Self:
+        """Return what *entries* of a ledger stand for."""
+        given = list(entries)
+        texts = frozenset(entry.text_digest for entry in given if entry.text_digest is not None)
+        return cls(frozenset(entry.uri for entry in given), texts)
+
+    def holds(self, raw: RawCandidate) -> bool:
+        """Tell whether a candidate was given, or its text was."""
+        return raw.address.uri in self.uris or (bool(self.texts) and _digest(whole_text(raw)) in self.texts)
+
+
+def whole_text(raw: RawCandidate) -> str | None:
+    """Return the text of a candidate, or ``None`` when there is none, or more of it than what travels with it."""
+    return raw.head if raw.head and raw.body_bytes == utf8_bytes(raw.head) else None
+
+
+def _digest(text: str | None) -> str | None:
+    return None if text is None else sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 @attrs.frozen(kw_only=True)
@@ -25,16 +56,16 @@ class Turn:
     Attributes:
         number: on the session's clock.
         latest: the greatest turn that something is known to be delivered in.
-        cooled: URIs that were delivered in the turns before that count.
-        opening: URIs that were delivered when the agent last started.
-        dedup_turns: how many these are.
+        cooled: what was delivered in the turns before that count.
+        opening: what was delivered when the agent last started.
+        dedup_turns: how many these turns are.
     """
 
     key: SessionKey
     number: int
     latest: int
-    cooled: frozenset[str]
-    opening: frozenset[str]
+    cooled: Given
+    opening: Given
     dedup_turns: int
 
     @property
@@ -47,11 +78,15 @@ class Turn:
             "that it may be given the same again; pass a turn that grows, or begin another session."
         )
 
-    def record(self, store: SessionStore, delivered: Iterable[tuple[str, str]]) -> int:
-        """Record (URI, detail) of what was delivered, and return how many; a bare URI counts as nothing."""
+    def record(self, store: SessionStore, delivered: Iterable[tuple[RawCandidate, str]]) -> int:
+        """Record what was delivered, and at which detail, and return how many; a bare URI counts as nothing."""
         now = datetime.now(UTC)
         entries = [
-            Delivered(uri=uri, turn=self.number, detail=detail, at=now) for uri, detail in delivered if detail != "uri"
+            Delivered(
+                uri=raw.address.uri, turn=self.number, detail=detail, at=now, text_digest=_digest(whole_text(raw))
+            )
+            for raw, detail in delivered
+            if detail != "uri"
         ]
         if entries:
             oldest = self.number - _KEPT * self.dedup_turns
@@ -72,10 +107,10 @@ def turn_of(store: SessionStore, key: SessionKey, dedup_turns: int, turn: int | 
         number = store.sessions.turns(key, deadline)
     if number is None:
         number = _by_time(known, datetime.now(UTC))
-    cooled = frozenset(uri for uri, entry in known.items() if number - dedup_turns <= entry.turn < number)
+    cooled = Given.of(entry for entry in known.values() if number - dedup_turns <= entry.turn < number)
     started = [entry for entry in known.values() if entry.detail == BOOTSTRAP]
     last = max((entry.at for entry in started), default=None)
-    opening = frozenset(entry.uri for entry in started if entry.at == last)
+    opening = Given.of(entry for entry in started if entry.at == last)
     latest = max((entry.turn for entry in known.values()), default=number)
     return Turn(key=key, number=number, latest=latest, cooled=cooled, opening=opening, dedup_turns=dedup_turns)
 

@@ -103,12 +103,15 @@ class Delivered:
         detail: at which it was given, never ``uri``: a bare URI does not count as given; ``bootstrap`` when an agent
             was given it as it started, which is remembered whatever the turn.
         at: when.
+        text_digest: SHA-256 of its text in hexadecimal, where all of that was known: the same text under another URI
+            was given with it.
     """
 
     uri: str
     turn: int
     detail: str
     at: datetime
+    text_digest: str | None = None
 
 
 def settled(

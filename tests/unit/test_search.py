@@ -904,6 +904,37 @@ def test_changed_content_returns(ctx: powerctx.Context) -> None:
     assert pack(ctx, turn=2, **TALK).entries[0].text == "walrus two"
 
 
+def test_a_text_does_not_come_again_under_another_uri(tmp_path: Path) -> None:
+    """What was said in an earlier turn is left out whatever it is called: in each rank, scope and family, and later."""
+    same = "walrus tide, the same for all"
+    with powerctx.open(f"sqlite:///{tmp_path}/t.db", settings={}) as ctx:
+        ctx.put([note("b", same, category="events"), note("x", "a walrus that is another one")])
+        assert set(names(pack(ctx, turn=1, **TALK))) == {"b", "x"}
+        ctx.put([note("a", same), note("c", same), note("new", "a new walrus")])
+        ctx.put([note("s", same, family="skill"), Item(scope_id="other", artifact_id="b", text=same)])
+    with powerctx.open(f"sqlite:///{tmp_path}/t.db", settings={}) as ctx:
+        found = pack(ctx, turn=2, references=["other"], **TALK)
+        assert [entry.address.artifact_id for entry in found.entries if entry.detail != "uri"] == ["new"]
+        # Another text of the artifact that was delivered is another one.
+        ctx.put([note("b", "walrus tide, and no other", category="events")])
+        assert "b" in names(pack(ctx, turn=2, **TALK))
+        # It comes again when its turns are over, to another session, and when what was delivered is purged.
+        assert same in [entry.text for entry in pack(ctx, turn=9, **TALK).entries]
+        assert same in [entry.text for entry in pack(ctx, turn=2, session_id="s2", dedup_turns=3).entries]
+        ctx.purge("powerctx://project%3Ademo/memory/b")
+        assert same in [entry.text for entry in pack(ctx, turn=2, **TALK).entries]
+
+
+def test_texts_that_begin_alike_are_different(ctx: powerctx.Context) -> None:
+    """Of a text that is longer than what travels with a candidate nobody says that it was delivered before."""
+    start = "walrus tide. " * 400
+    ctx.put([note("a", start + "One end.")])
+    pack(ctx, turn=1, **TALK)
+    ctx.put([note("b", start + "Another end.")])
+
+    assert "b" in [entry.address.artifact_id for entry in pack(ctx, turn=2, **TALK).entries if entry.detail != "uri"]
+
+
 def test_nothing_is_written_unless_it_is_asked_for(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a session, without turns, and for an empty pack no ledger is written."""
     monkeypatch.setattr(MemoryLedger, "record", lambda *_: pytest.fail("a ledger was written"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from hashlib import sha256
 from typing import cast
 
+import attrs
 import pytest
 
 from powerctx_core.ports import Capability, Ledger, Recording, SessionStore, Store
@@ -60,6 +62,17 @@ class LedgerContract(StoreContract):
         record(ledger, *later)
 
         assert remembered(ledger) == sorted([*first, *later], key=lambda entry: entry.uri)
+
+    def test_texts_are_remembered(self, ledger: Ledger) -> None:
+        """The digest of a text stays with its delivery, that of the latest one, and none is no digest."""
+        old, new = sha256(b"old").hexdigest(), sha256(b"new").hexdigest()
+        record(ledger, *(attrs.evolve(given(name), text_digest=old) for name in "abc"))
+        later = [attrs.evolve(given("a", 2), text_digest=new), given("b", 2), given("d")]
+        record(ledger, *later)
+
+        assert remembered(ledger) == sorted(
+            [*later, attrs.evolve(given("c"), text_digest=old)], key=lambda entry: entry.uri
+        )
 
     def test_the_latest_turn_counts(self, ledger: Ledger) -> None:
         """What is given again stands at its latest turn, whichever is recorded last; revisions are told apart."""

@@ -41,6 +41,7 @@ def gave_a_greeting(ledger, honest, key, deadline):
     "test_concurrent_deliveries_are_kept",
     "test_deliveries_are_remembered",
     "test_old_deliveries_are_forgotten",
+    "test_texts_are_remembered",
     "test_the_latest_turn_counts",
 )
 def keeps_the_last_call(ledger, honest, recording):
@@ -57,6 +58,23 @@ def knows_no_overview(ledger, honest, recording):
         attrs.evolve(each, detail="abstract") if each.detail == "overview" else each for each in recording.delivered
     ]
     honest(attrs.evolve(recording, delivered=whole))
+
+
+@broken("ledger.record", "test_texts_are_remembered")
+def knows_no_texts(ledger, honest, recording):
+    """A delivery is known by its URI alone."""
+    honest(attrs.evolve(recording, delivered=[attrs.evolve(each, text_digest=None) for each in recording.delivered]))
+
+
+@broken("ledger.record", "test_texts_are_remembered")
+def keeps_the_first_text(ledger, honest, recording):
+    """The text that was given first stays with its URI."""
+    known = ledger.delivered(recording.key, Deadline())
+    before = [
+        attrs.evolve(each, text_digest=known[each.uri].text_digest) if each.uri in known else each
+        for each in recording.delivered
+    ]
+    honest(attrs.evolve(recording, delivered=before))
 
 
 @broken("ledger.record", "test_the_latest_turn_counts")

@@ -17,9 +17,9 @@ from powerctx_sqlalchemy.vector_tables import vector  # noqa: F401 - as above
 
 __all__ = ["HEAD", "MIGRATIONS", "VERSIONS", "create", "found_version", "migrate"]
 
-HEAD = "0004"
+HEAD = "0005"
 """The version that this package writes."""
-VERSIONS = ("0001", "0002", "0003", "0004")
+VERSIONS = ("0001", "0002", "0003", "0004", "0005")
 """All versions, oldest first; those before the last are migrated."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 

@@ -1,7 +1,7 @@
 """The tables of sessions, since version 0004: their logs, and what was delivered in them.
 
 A delivery belongs to a session's name and not to a row of ``session``: a session that was never written to has a ledger
-all the same, and does not exist for it.
+all the same, and does not exist for it.  Digests of texts are kept since version 0005.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ delivery = sa.Table(
     sa.Column("turn", BIG, nullable=False),
     sa.Column("detail", name(16), nullable=False),
     sa.Column("at", BIG, nullable=False),
+    sa.Column("text_digest", name(64)),
 )
 sa.Index("delivery_uri", delivery.c.uri)
 

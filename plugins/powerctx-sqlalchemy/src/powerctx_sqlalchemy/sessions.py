@@ -57,7 +57,8 @@ class RelationalLedger:
     def _known(self, connection: sa.Connection, key: SessionKey) -> dict[str, Delivered]:
         rows = connection.execute(_DELIVERED, _bound(key))
         return {
-            uri: Delivered(uri=uri, turn=turn, detail=detail, at=moment(at)) for uri, turn, detail, at in rows.all()
+            uri: Delivered(uri=uri, turn=turn, detail=detail, at=moment(at), text_digest=digest)
+            for uri, turn, detail, at, digest in rows.all()
         }
 
 
@@ -69,6 +70,7 @@ def _row(key: SessionKey, entry: Delivered) -> dict[str, Any]:
         "turn": entry.turn,
         "detail": entry.detail,
         "at": microseconds(entry.at),
+        "text_digest": entry.text_digest,
     }
 
 
@@ -170,7 +172,9 @@ class RelationalSessions:
         connection.execute(_OLD_TEXTS, {**_bound(key), "of": kind, "until": number - SESSION_MESSAGES})
 
 
-_DELIVERED = sa.select(delivery.c.uri, delivery.c.turn, delivery.c.detail, delivery.c.at).where(_named(delivery))
+_DELIVERED = sa.select(delivery.c.uri, delivery.c.turn, delivery.c.detail, delivery.c.at, delivery.c.text_digest).where(
+    _named(delivery)
+)
 _FORGET = sa.delete(delivery).where(_named(delivery), delivery.c.uri == sa.bindparam("which"))
 _SESSION = sa.select(session).where(_named(session))
 _TURNS = sa.select(session.c.turns).where(_named(session))
