@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -35,11 +36,19 @@ class Workers:
 
     Attributes:
         limit: the most threads.
+        turn: seconds that a job has before the next one begins beside it, unless it ends before.  Jobs that compute
+            share one interpreter: side by side each takes as long as all of them, and whoever wakes up meanwhile waits
+            for each.
     """
 
-    def __init__(self, limit: int, name: str) -> None:
+    def __init__(self, limit: int, name: str, turn: float = 0.0) -> None:
         self.limit = limit
+        self.turn = turn
         self._name = name
+        self._last: tuple[Future[Any], float] | None = None
+        """The job that began last, as long as it runs, and when its turn ends."""
+        self._watching = 0
+        """Threads that wait for the end of a turn."""
         self._jobs: OrderedDict[Future[Any], tuple[Callable[[], Any], Deadline]] = OrderedDict()
         self._change = threading.Condition(threading.Lock())
         self._threads = 0
@@ -69,7 +78,7 @@ class Workers:
             overdue = [each for each, (_, end) in self._jobs.items() if end.passed]
             self._jobs[future] = (lambda: context.run(job), until)
             self._free -= 1
-            self._change.notify()
+            self._call()
         self._start()
         for each in overdue:
             each.cancel()
@@ -117,34 +126,53 @@ class Workers:
             if future.set_running_or_notify_cancel():
                 self._finish(future, job)
             else:
-                self._free_again()
+                self._free_again(future)
             # The frame must not keep the job's values alive while it waits for the next one.
             del future, job, taken
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any], Deadline] | None:
         """Wait for a job and take it; ``None`` when there is none and the pool was closed."""
         with self._change:
-            while not self._jobs:
-                if self._closed:
+            while (left := self._left()) != 0.0:
+                if left is None and self._closed:
                     return None
-                self._change.wait()
+                self._watching += left is not None
+                self._change.wait(left)
+                self._watching -= left is not None
             future, (job, until) = self._jobs.popitem(last=False)
+            if self.turn:
+                self._last = future, time.monotonic() + self.turn
+            self._call()
             return future, job, until
+
+    def _call(self) -> None:
+        """Wake a thread for the next job, or to wait for its turn when no other one does; the lock is held."""
+        left = self._left()
+        if left == 0.0 or (left is not None and not self._watching):
+            self._change.notify()
+
+    def _left(self) -> float | None:
+        """Return the seconds until the next job may begin; ``None`` without one; the lock is held."""
+        if not self._jobs:
+            return None
+        return 0.0 if self._last is None else max(0.0, self._last[1] - time.monotonic())
 
     def _finish(self, future: Future[Any], job: Callable[[], Any]) -> None:
         try:
             result = job()
         except BaseException as error:
-            self._free_again()
+            self._free_again(future)
             future.set_exception(error)
         else:
             # Before the result is known, so that whoever waits for it finds this thread free for the next job.
-            self._free_again()
+            self._free_again(future)
             future.set_result(result)
 
-    def _free_again(self) -> None:
+    def _free_again(self, future: Future[Any]) -> None:
         with self._change:
             self._free += 1
+            if self._last is not None and self._last[0] is future:
+                self._last = None
 
 
 class Lanes:
@@ -152,7 +180,9 @@ class Lanes:
 
     A caller that stops waiting says so by :meth:`leave`.  While a worker that was left has not returned, :meth:`ask`
     gives its name no further one.  A name has one worker until a first job of it has returned, then up to *width*: what
-    hangs from the start costs one thread, what begins to hang later those of the calls that wait for it then.
+    hangs from the start costs one thread, what begins to hang later those of the calls that wait for it then.  The jobs
+    of a name begin the interpreter's switch interval apart, unless the one before has ended: what takes longer is
+    interrupted for the next one anyway, or waits for something else.
     """
 
     def __init__(self, name: str, width: int = _WIDTH) -> None:
@@ -192,7 +222,7 @@ class Lanes:
         with self._lock:
             pool = self._pools.get(lane)
             if pool is None:
-                pool = self._pools[lane] = Workers(1, f"{self._name}-{lane}")
+                pool = self._pools[lane] = Workers(1, f"{self._name}-{lane}", turn=sys.getswitchinterval())
                 if self._closed:
                     pool.close()
         future = pool.submit(job)

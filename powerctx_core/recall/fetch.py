@@ -279,6 +279,8 @@ class Fetch:
         call = self._call(snapshot, partial(self._offer, asked, arrival, before))
         with self.stages("retrieve"):
             pool = family.retrieve(request, call)
+        if arrival.left:
+            return  # nobody looks at it any more, and admission takes time from others
         arrival.groups = (*before, asked.group(pool, self._missing(request)))
 
     def _asked(self, source: Source, request: RetrievalRequest, rule: AdmissionRule) -> Asked:

@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 
 import powerctx_core as powerctx
 from powerctx_core import (
+    AdmissionSpec,
     CapabilityError,
     Deadline,
     EmbedderSpec,
@@ -32,6 +34,7 @@ from powerctx_core import (
     hookimpl,
 )
 from powerctx_core.families import StoredFamily
+from powerctx_core.recall.admission import FloorAdmission
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.workers import Lanes, Workers
 
@@ -679,6 +682,74 @@ def test_a_job_never_waits_behind_one_that_hangs(gate: threading.Event) -> None:
     assert [7] * 10 == [pool.submit(lambda: 7).result(HANGS_S) for _ in range(10)]
     assert not any(future.done() for future in hung)
     pool.close()
+
+
+def test_a_job_has_its_turn_before_the_next_one_begins(gate: threading.Event) -> None:
+    """Jobs that end within their turn run one by one, in their order, although there are threads for more."""
+    pool = Workers(3, "test", turn=HANGS_S)
+    running: list[int] = []
+    most: list[int] = []
+
+    def job(number: int) -> None:
+        running.append(number)
+        gate.wait(HANGS_S)
+        most.append(len(running))
+        running.remove(number)
+
+    jobs = [pool.submit(partial(job, number)) for number in range(20)]
+    gate.set()
+
+    assert not wait(jobs, HANGS_S).not_done
+    assert [1] * 20 == most
+    pool.close()
+
+
+def test_a_job_that_outlasts_its_turn_holds_up_nobody(gate: threading.Event) -> None:
+    """Jobs behind some that hang begin when the turns of these are over, as long as a thread is left."""
+    pool = Workers(3, "test", turn=0.001)
+    hung = [pool.submit(lambda: gate.wait(HANGS_S)) for _ in range(2)]
+
+    for _ in range(20):
+        jobs = [pool.submit(partial(int, number)) for number in range(10)]
+        assert [*range(10)] == [job.result(HANGS_S) for job in jobs]
+    assert not any(job.done() for job in hung)
+    pool.close()
+
+
+def test_what_nobody_waits_for_is_not_admitted() -> None:
+    """A family that returns when the call is over costs no admission: others need the interpreter."""
+    go, done = threading.Event(), threading.Event()
+    asked: list[str] = []
+
+    class Rule:
+        def admit(self, pool: Any, query: Any, floor: Any) -> Any:
+            asked.append(pool.family)
+            return FloorAdmission().admit(pool, query, floor)
+
+    class Judged(Plugin):
+        @hookimpl
+        def powerctx_families(self) -> list[FamilySpec]:
+            return [attrs.evolve(spec, admission="counted") for spec in super().powerctx_families()]
+
+        @hookimpl
+        def powerctx_admissions(self) -> list[AdmissionSpec]:
+            return [AdmissionSpec(name="counted", factory=lambda settings: Rule())]
+
+    class Meanwhile(Lanes):
+        def leave(self, lane: str, future: Any) -> None:
+            super().leave(lane, future)
+            go.set()
+            wait([future], HANGS_S)
+            done.set()
+
+    with opened(Judged(slow=lambda *_: go.wait(HANGS_S))) as context:
+        engine = attrs.evolve(context._asking.engine, lanes=Meanwhile("test"))
+        context._asking = attrs.evolve(context._asking, engine=engine)
+        late = context.prepare("alpha", scope_id="s", deadline_ms=SHORT_MS)
+        assert done.is_set()
+        assert (("slow",), []) == (late.diagnostics.late, asked)
+        assert () == context.prepare("alpha", scope_id="s", deadline_ms=LONG_MS).diagnostics.late
+    assert ["slow"] == asked
 
 
 def test_a_lane_widens_once_a_job_has_returned(gate: threading.Event) -> None:
