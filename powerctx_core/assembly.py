@@ -53,7 +53,7 @@ class Assembled:
 
 @attrs.define(slots=False, kw_only=True)
 class Assembly:
-    """Assembles hits of one call, any number of times; uses are asked for once.
+    """Assembles hits of one call, any number of times; uses are asked for once, and what stays is not rendered again.
 
     Attributes:
         uses: how often what may come was used; asked only when packs are trimmed by value.
@@ -70,6 +70,7 @@ class Assembly:
     expected: Callable[[], Collection[Address]]
     deadline: Deadline
     stages: Stages = attrs.field(factory=Stages)
+    _before: Plan | None = attrs.field(init=False, default=None)
 
     def __call__(self, hits: Sequence[Hit]) -> Assembled:
         """Return the pack of *hits*, which stand in the order of recall.
@@ -96,7 +97,9 @@ class Assembly:
                 selection=self._selection,
                 layers=layers,
                 deadline=self.deadline,
+                before=self._before,
             )
+        self._before = plan
         return Assembled(plan=plan, candidates=tried, trimming=trimming, late=late)
 
     @cached_property

@@ -47,10 +47,12 @@ class Packing:
         selection: Selection,
         layers: Mapping[str, str],
         deadline: Deadline,
+        before: Plan | None = None,
     ) -> Plan | None:
         """Return the plan, or ``None`` when the renderer does not get ready by *deadline*.
 
         Under a deadline a plugin's renderer works on a worker: it may hang, or its factory, or that of an estimator.
+        *before* is a plan of other candidates for the same request: what both begin with is not rendered again.
 
         Raises:
             PlanInvariantError: the renderer failed or broke its contract.
@@ -58,7 +60,7 @@ class Packing:
         """
         if not candidates:
             return Plan(text=None, entries=(), tools=NOTHING_TO_READ if request.delivery == "split" else None)
-        job = partial(self._plan, request, candidates, budget, selection, layers)
+        job = partial(self._plan, request, candidates, budget, selection, layers, before=before)
         return self.bounded(job, request.renderer, deadline, counts_tokens=_counts_tokens(request))
 
     def bounded(self, job: Callable[[], _T], renderer: str, deadline: Deadline, *, counts_tokens: bool) -> _T | None:
@@ -115,6 +117,8 @@ class Packing:
         budget: Budget,
         selection: Selection,
         layers: Mapping[str, str],
+        *,
+        before: Plan | None,
     ) -> Plan:
         name = request.renderer
         renderer = self.host.part("powerctx_renderers", name)
@@ -132,7 +136,7 @@ class Packing:
                     selection=selection,
                     layers=layers,
                 )
-            return plan(candidates, budget, found, renderer, selection)
+            return plan(candidates, budget, found, renderer, selection, before=before)
 
     def estimator(self) -> TokenEstimator:
         """Return the token estimator in force; what goes wrong in it bears its name."""

@@ -79,16 +79,26 @@ def plan(
     meters: Sequence[Meter],
     renderer: Renderer,
     selection: Selection,
+    *,
+    before: Plan | None = None,
 ) -> Plan:
     """Choose entries for the budget, in the order given.
 
     An entry that does not fit whole is cut, one that cannot be cut (below 64 bytes of body) is skipped, and the next
     ones are tried.
 
+    Args:
+        candidates: best first.
+        budget: limits on the number of entries.
+        meters: size budgets.
+        renderer: of the text.
+        selection: what it may know.
+        before: a plan of other candidates for all the same: entries that both begin with are not made anew.
+
     Raises:
         PlanInvariantError: the renderer breaks its promises.
     """
-    part = Part(renderer, selection, rooms(meters), budget.item_bytes)
+    part = Part(renderer, selection, rooms(meters), budget.item_bytes, before.entries if before is not None else ())
     over = part.over()
     left = fill(candidates, budget, part.take)
     check_pieces(part)

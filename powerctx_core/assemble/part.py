@@ -85,15 +85,28 @@ class Part:
 
     What it has beside its entries is paid for before them: the frame with the first entry, so that a text without
     entries costs nothing, and a heading with the first entry below it.
+
+    *before* are entries of an earlier text of the same renderer, selection and room: as long as the same candidates are
+    taken, these stand as they are.
     """
 
-    def __init__(self, renderer: Renderer, selection: Selection, left: Sequence[Room], item_bytes: int) -> None:
+    def __init__(
+        self,
+        renderer: Renderer,
+        selection: Selection,
+        left: Sequence[Room],
+        item_bytes: int,
+        before: Sequence[Entry] = (),
+    ) -> None:
         self.renderer = renderer
         self.selection = selection
         self.rooms = left
         self.item_bytes = item_bytes
         self.opening, self.closing = renderer.open(selection), renderer.close(selection)
         self.entries: list[Entry] = []
+        self._before = before
+        self._kept = 0
+        """How many entries of *before* stand again: all so far, or none follows."""
         self._group = getattr(renderer, "group", None)
         self._short_of: str | None = None
         """Unit of the budget that had no room when it was last asked for too much."""
@@ -123,7 +136,7 @@ class Part:
         heading = self._heading(candidate)
         if heading:
             self._charge(heading)
-        found = self._fitted(candidate, heading)
+        found = self._standing(candidate) or self._fitted(candidate, heading)
         if isinstance(found, Refusal):
             for room, left in zip(self.rooms, before, strict=True):
                 room.left = left
@@ -152,6 +165,15 @@ class Part:
             return ""
         heading: str = self._group(family, self.selection)
         return heading
+
+    def _standing(self, candidate: Candidate) -> tuple[Entry, Sequence[float]] | None:
+        """Return what was made of *candidate* before, and what it takes, where everything ahead of it was the same."""
+        place = len(self.entries)
+        if self._kept < place or place >= len(self._before) or self._before[place].candidate != candidate:
+            return None
+        self._kept += 1
+        entry = self._before[place]
+        return entry, [room.meter.cost(entry.piece) for room in self.rooms]
 
     def _fitted(self, candidate: Candidate, heading: str) -> tuple[Entry, Sequence[float]] | Refusal:
         """Return the entry and what it takes of each room, or the reason why there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import re
 from collections.abc import Callable
 from xml.etree import ElementTree as ET
@@ -101,6 +102,21 @@ def test_the_same_input_gives_the_same_bytes(candidates: list[Candidate], budget
     second = plan(list(candidates), budget, meters(budget, O200k()), renderer, _SELECTION)
 
     assert first == second
+
+
+@given(_candidates(), _candidates(), _budgets(), _RENDERERS, st.randoms(use_true_random=False))
+def test_a_plan_after_another_is_the_plan_itself(
+    candidates: list[Candidate], more: list[Candidate], budget: Budget, renderer: Renderer, pick: random.Random
+) -> None:
+    """Whatever was planned before, and however much of it stands again: the plan is what it is without that."""
+    keep = pick.randint(0, len(candidates))
+    later = [*candidates[:keep], *more, *candidates[keep:]]
+    priced = meters(budget, O200k())
+    before = plan(candidates, budget, priced, renderer, _SELECTION)
+
+    assert plan(later, budget, priced, renderer, _SELECTION) == plan(
+        later, budget, priced, renderer, _SELECTION, before=before
+    )
 
 
 @given(_candidates(), _budgets(), _RENDERERS)

@@ -149,3 +149,19 @@ def test_ten_items_of_300_bytes_are_mostly_body(id_characters: int, least: float
     lines = str(prepared.content).split("\n")[2:-2]
     assert 10 == len(lines)
     assert least <= sum(len(json.loads(line)["text"]) for line in lines) / prepared.content_bytes
+
+
+@_RENDERERS
+def test_what_stands_again_is_not_rendered_again(renderer: Renderer) -> None:
+    """Entries that a plan begins with as the one before it did cost no rendering; all others do, each once."""
+    counting = _Counting(renderer)
+    budget = Budget(max_items=8)
+    candidates = _candidates(10, 100)
+    before = plan(candidates[:6], budget, (), counting, _SELECTION)  # type: ignore[arg-type]  # as above
+    made = []
+    for later in (candidates, [*candidates[:2], candidates[9], *candidates[2:9]], candidates[1:]):
+        counting.entries = counting.escaped = 0
+        plan(later, budget, (), counting, _SELECTION, before=before)  # type: ignore[arg-type]  # as above
+        made.append(counting.entries)
+
+    assert [2, 6, 8] == made
