@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import attrs
@@ -14,12 +14,13 @@ from powerctx_core.assemble.fit import Plan
 from powerctx_core.assemble.value import by_value
 from powerctx_core.packing import Packing
 from powerctx_core.ports import Selection
+from powerctx_core.recall.rounds import Identity, identity
 from powerctx_core.recall.stages import Stages
 from powerctx_core.requests import PrepareRequest
 from powerctx_core.settings import Settings
 from powerctx_core.types import Address, Candidate, Deadline, Hit, RawCandidate, Trimming
 
-__all__ = ["Assembled", "Assembly", "Uses", "candidate_of"]
+__all__ = ["Assembled", "Assembly", "Uses"]
 
 Uses = Callable[[Collection[Address]], Mapping[tuple[str, str, str], int] | None]
 """Returns how often artifacts were used, or ``None`` when that is not known in time."""
@@ -31,13 +32,13 @@ class Assembled:
 
     Attributes:
         plan: what is delivered; ``None`` when the renderer was not ready in time.
-        candidates: in the order in which they were tried.
+        tried: the hits, in the order in which they competed.
         trimming: what each candidate was worth, when they are trimmed by value.
         late: what else was not ready.
     """
 
     plan: Plan | None
-    candidates: Sequence[Candidate]
+    tried: Sequence[Hit]
     trimming: Trimming | None = None
     late: tuple[str, ...] = ()
 
@@ -48,7 +49,7 @@ class Assembled:
 
     def fits(self, candidate: RawCandidate) -> bool:
         """Tell whether the smallest form of a further entry fits what is left."""
-        return self.plan is not None and self.plan.fits(candidate_of(candidate))
+        return self.plan is not None and self.plan.fits(_candidate(candidate))
 
 
 @attrs.define(slots=False, kw_only=True)
@@ -80,27 +81,28 @@ class Assembly:
             StoreError: uses cannot be read.
         """
         request, envelope = self.request, self.envelope
-        candidates = _candidates(hits, ranked="recall_rank" in request.show)
+        shown = _ranked(hits) if "recall_rank" in request.show else _shown
         layers = {spec.name: spec.layer for spec in envelope.specs}
         trimming: Trimming | None = None
         late: tuple[str, ...] = ()
         if request.trim == "value":
-            uses = self._uses if candidates else {}
+            uses = self._uses if hits else {}
             late = ("usage",) if uses is None else ()
-            candidates, trimming = by_value(candidates, uses or {}, layers, self.settings.trim)
-        tried = envelope.ordered(candidates)
+            hits, trimming = by_value(hits, uses or {}, layers, self.settings.trim)
+        tried = envelope.ordered(hits)
         with self.stages("plan"):
             plan = self.packing.pack(
                 request,
                 tried,
                 self._budget,
+                shown=shown,
                 selection=self._selection,
                 layers=layers,
                 deadline=self.deadline,
                 before=self._before,
             )
         self._before = plan
-        return Assembled(plan=plan, candidates=tried, trimming=trimming, late=late)
+        return Assembled(plan=plan, tried=tried, trimming=trimming, late=late)
 
     @cached_property
     def _uses(self) -> Mapping[tuple[str, str, str], int] | None:
@@ -127,18 +129,22 @@ class Assembly:
         )
 
 
-def _candidates(hits: Sequence[Hit], *, ranked: bool) -> list[Candidate]:
-    if not ranked:
-        return [candidate_of(hit.candidate, hit) for hit in hits]
+def _shown(hit: Hit) -> Candidate:
+    return _candidate(hit.candidate, hit)
+
+
+def _ranked(hits: Iterable[Hit]) -> Callable[[Hit], Candidate]:
+    """Return what shows each of *hits* with its place among those of its family."""
     ranks: Counter[str] = Counter()
-    candidates = []
+    places: dict[Identity, int] = {}
     for hit in hits:
-        ranks[hit.address.family] += 1
-        candidates.append(attrs.evolve(candidate_of(hit.candidate, hit), rank=ranks[hit.address.family]))
-    return candidates
+        family = hit.address.family
+        ranks[family] += 1
+        places.setdefault(identity(hit), ranks[family])
+    return lambda hit: _candidate(hit.candidate, hit, places[identity(hit)])
 
 
-def candidate_of(raw: RawCandidate, hit: Hit | None = None) -> Candidate:
+def _candidate(raw: RawCandidate, hit: Hit | None = None, rank: int | None = None) -> Candidate:
     """Return what competes for the budget."""
     return Candidate(
         address=raw.address,
@@ -148,4 +154,5 @@ def candidate_of(raw: RawCandidate, hit: Hit | None = None) -> Candidate:
         title=raw.title,
         hit=hit,
         evidence=raw.evidence,
+        rank=rank,
     )

@@ -20,7 +20,7 @@ from powerctx_core.host import Host
 from powerctx_core.ports import Selection, TokenEstimator
 from powerctx_core.requests import PrepareRequest
 from powerctx_core.secrecy import secrets
-from powerctx_core.types import NOTHING_TO_READ, Candidate, Deadline
+from powerctx_core.types import NOTHING_TO_READ, Candidate, Deadline, Hit
 from powerctx_core.workers import Lanes
 
 __all__ = ["Packing"]
@@ -41,9 +41,10 @@ class Packing:
     def pack(
         self,
         request: PrepareRequest,
-        candidates: Sequence[Candidate],
+        hits: Sequence[Hit],
         budget: Budget,
         *,
+        shown: Callable[[Hit], Candidate],
         selection: Selection,
         layers: Mapping[str, str],
         deadline: Deadline,
@@ -52,15 +53,16 @@ class Packing:
         """Return the plan, or ``None`` when the renderer does not get ready by *deadline*.
 
         Under a deadline a plugin's renderer works on a worker: it may hang, or its factory, or that of an estimator.
-        *before* is a plan of other candidates for the same request: what both begin with is not rendered again.
+        *shown* returns what a renderer sees of a hit; *before* is a plan of other hits for the same request: what both
+        begin with is not rendered again.
 
         Raises:
             PlanInvariantError: the renderer failed or broke its contract.
             PluginError: the token estimator failed.
         """
-        if not candidates:
+        if not hits:
             return Plan(text=None, entries=(), tools=NOTHING_TO_READ if request.delivery == "split" else None)
-        job = partial(self._plan, request, candidates, budget, selection, layers, before=before)
+        job = partial(self._plan, request, hits, budget, selection, layers, shown=shown, before=before)
         return self.bounded(job, request.renderer, deadline, counts_tokens=_counts_tokens(request))
 
     def bounded(self, job: Callable[[], _T], renderer: str, deadline: Deadline, *, counts_tokens: bool) -> _T | None:
@@ -113,11 +115,12 @@ class Packing:
     def _plan(
         self,
         request: PrepareRequest,
-        candidates: Sequence[Candidate],
+        hits: Sequence[Hit],
         budget: Budget,
         selection: Selection,
         layers: Mapping[str, str],
         *,
+        shown: Callable[[Hit], Candidate],
         before: Plan | None,
     ) -> Plan:
         name = request.renderer
@@ -128,15 +131,16 @@ class Packing:
             if request.delivery == "split":
                 own = meters(Budget(max_items=0, max_tokens=request.inject_max_tokens), estimator)
                 return plan_split(
-                    candidates,
+                    hits,
                     budget,
                     meters=found,
                     inject_meters=own,
                     renderer=renderer,
                     selection=selection,
                     layers=layers,
+                    shown=shown,
                 )
-            return plan(candidates, budget, found, renderer, selection, before=before)
+            return plan(hits, budget, found, renderer, selection, shown=shown, before=before)
 
     def estimator(self) -> TokenEstimator:
         """Return the token estimator in force; what goes wrong in it bears its name."""

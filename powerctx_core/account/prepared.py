@@ -53,7 +53,7 @@ class PreparedAccount:
     @property
     def tried(self) -> Sequence[Address]:
         """What competed for the budget, in its order."""
-        return () if self.pack is None else [candidate.address for candidate in self.pack.candidates]
+        return () if self.pack is None else [hit.address for hit in self.pack.tried]
 
     @property
     def fates(self) -> Mapping[Address, Fate]:
@@ -62,8 +62,8 @@ class PreparedAccount:
         if pack is None:
             return {}
         if pack.plan is None:
-            return {candidate.address: Fate("late") for candidate in pack.candidates}
-        fates = {left.candidate.address: Fate(_reason(left)) for left in pack.plan.left}
+            return {hit.address: Fate("late") for hit in pack.tried}
+        fates = {left.address: Fate(_reason(left)) for left in pack.plan.left}
         fates |= {entry.candidate.address: _delivered(entry, listed=False) for entry in pack.plan.entries}
         fates |= {entry.candidate.address: _delivered(entry, listed=True) for entry in pack.plan.listed}
         return fates
@@ -129,7 +129,7 @@ class PreparedAccount:
         present = {address.family for address in self.tried}
         omitted = self.retrieved.omitted(present, late=plan is None)
         if plan is not None:
-            omitted.update((left.candidate.address.family, _reason(left)) for left in plan.left)
+            omitted.update((left.address.family, _reason(left)) for left in plan.left)
         return omitted
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -13,7 +13,7 @@ from powerctx_core.assemble.part import Part, Refusal, rooms
 from powerctx_core.ports import Renderer, Selection
 from powerctx_core.render.tool_lines import ToolLines
 from powerctx_core.text.cut import derived_abstract
-from powerctx_core.types import Candidate, Readable, ToolList
+from powerctx_core.types import Candidate, Hit, Readable, ToolList
 
 __all__ = ["plan_split"]
 
@@ -22,7 +22,7 @@ _LINE_BYTES = 200
 
 
 def plan_split(
-    candidates: Sequence[Candidate],
+    hits: Sequence[Hit],
     budget: Budget,
     *,
     meters: Sequence[Meter],
@@ -30,17 +30,19 @@ def plan_split(
     renderer: Renderer,
     selection: Selection,
     layers: Mapping[str, str],
+    shown: Callable[[Hit], Candidate],
 ) -> Plan:
     """Choose entries for both parts, in the order given; each takes from what the ones before it left.
 
     Args:
-        candidates: best first.
+        hits: best first.
         budget: limits on the number of entries, over both parts.
         meters: budgets that text and list share.
         inject_meters: budgets of the text alone.
         renderer: of the text.
         selection: what it may know.
         layers: family -> layer of its items that declare none.
+        shown: returns what a renderer sees of a hit.
 
     Raises:
         PlanInvariantError: the renderer breaks its promises.
@@ -50,12 +52,13 @@ def plan_split(
     listed = Part(ToolLines(), selection, shared, _LINE_BYTES)
     over = text.over()
 
-    def take(candidate: Candidate) -> Refusal | None:
-        if layer_of(candidate, layers) in STABLE:
+    def take(hit: Hit) -> Refusal | None:
+        candidate = shown(hit)
+        if layer_of(hit, layers) in STABLE:
             return text.take(candidate)
         return None if listed.take(_line(candidate)) is None else Refusal("toolized")
 
-    left = fill(candidates, budget, take)
+    left = fill(hits, budget, take)
     check_pieces(text)
     costs = used(meters, (text.text or "") + (listed.text or ""))
     costs |= {f"inject_{unit}": cost for unit, cost in used(inject_meters, text.text or "").items()}

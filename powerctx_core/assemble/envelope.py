@@ -9,7 +9,7 @@ import attrs
 from powerctx_core.errors import InvalidRequest
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.records import FamilySpec
-from powerctx_core.types import Candidate, Section
+from powerctx_core.types import Hit, Section
 
 __all__ = ["Envelope", "by_rank", "in_sections", "unsearchable"]
 
@@ -30,11 +30,11 @@ class Envelope:
     family_items: tuple[tuple[str, int], ...] = ()
     sectioned: bool = False
 
-    def ordered(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-        """Return *candidates* in the order in which they compete, those of one family in the order given."""
+    def ordered(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Return *hits* in the order in which they compete, those of one family in the order given."""
         if not self.sectioned:
-            return candidates
-        return [each for spec in self.specs for each in candidates if each.address.family == spec.name]
+            return hits
+        return [each for spec in self.specs for each in hits if each.address.family == spec.name]
 
 
 def by_rank(specs: Sequence[FamilySpec], max_items: int, policy: RecallPolicy) -> Envelope:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import attrs
 
@@ -17,20 +17,26 @@ from powerctx_core.assemble.budget import Budget, Meter
 from powerctx_core.assemble.part import SIZE_REASONS, Entry, Part, Refusal, rooms
 from powerctx_core.errors import PlanInvariantError
 from powerctx_core.ports import Renderer, Selection
-from powerctx_core.types import Address, Candidate, ToolList
+from powerctx_core.recall.rounds import Identity, identity
+from powerctx_core.types import Address, Candidate, Hit, ToolList
 
 __all__ = ["Left", "Plan", "check_pieces", "fill", "plan", "used"]
+
+
+_C = TypeVar("_C", Candidate, Hit)
+"""What competes: candidates, or hits of which a candidate is made when its turn comes, since most get none."""
 
 
 class Left(NamedTuple):
     """A candidate that was left out; a tuple, since a plan may leave out many.
 
     Attributes:
+        address: its.
         reason: why.
         unit: of the size budget that it did not fit, when that is why.
     """
 
-    candidate: Candidate
+    address: Address
     reason: str
     unit: str | None = None
 
@@ -73,13 +79,18 @@ class Plan:
         return sum(entry.squeezed for entry in self.entries)
 
 
+def _itself(candidate: Any) -> Any:
+    return candidate
+
+
 def plan(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[_C],
     budget: Budget,
     meters: Sequence[Meter],
     renderer: Renderer,
     selection: Selection,
     *,
+    shown: Callable[[_C], Candidate] = _itself,
     before: Plan | None = None,
 ) -> Plan:
     """Choose entries for the budget, in the order given.
@@ -93,6 +104,7 @@ def plan(
         meters: size budgets.
         renderer: of the text.
         selection: what it may know.
+        shown: returns what the renderer sees of one.
         before: a plan of other candidates for all the same: entries that both begin with are not made anew.
 
     Raises:
@@ -100,7 +112,7 @@ def plan(
     """
     part = Part(renderer, selection, rooms(meters), budget.item_bytes, before.entries if before is not None else ())
     over = part.over()
-    left = fill(candidates, budget, part.take)
+    left = fill(candidates, budget, lambda candidate: part.take(shown(candidate)))
     check_pieces(part)
     return Plan(
         text=part.text,
@@ -121,9 +133,7 @@ def used(meters: Sequence[Meter], text: str) -> dict[str, int]:
     return {meter.unit: meter.check(text) for meter in meters}
 
 
-def fill(
-    candidates: Sequence[Candidate], budget: Budget, take: Callable[[Candidate], Refusal | None]
-) -> tuple[Left, ...]:
+def fill(candidates: Sequence[_C], budget: Budget, take: Callable[[_C], Refusal | None]) -> tuple[Left, ...]:
     """Offer candidates to *take* in the order given, within the limits on their number.
 
     Args:
@@ -136,27 +146,26 @@ def fill(
     """
     family_items = dict(budget.family_items)
     left: list[Left] = []
-    seen: set[tuple[Address, str]] = set()
+    seen: set[Identity] = set()
     taken = 0
     for candidate in candidates:
-        identity = (candidate.address, repr(sorted(candidate.evidence.items())) if candidate.evidence else "")
-        family = candidate.address.family
+        address, text = candidate.address, candidate.text
         known = len(seen)
-        seen.add(identity)
+        seen.add(identity(candidate))
         if len(seen) == known:
-            left.append(Left(candidate, "duplicate"))
-        elif not candidate.text or candidate.text.isspace():
-            left.append(Left(candidate, "blank"))
+            left.append(Left(address, "duplicate"))
+        elif not text or text.isspace():
+            left.append(Left(address, "blank"))
         elif taken >= budget.max_items:
-            left.append(Left(candidate, "entry_limit"))
-        elif family_items.get(family, 1) <= 0:
-            left.append(Left(candidate, "family_limit"))
+            left.append(Left(address, "entry_limit"))
+        elif family_items.get(address.family, 1) <= 0:
+            left.append(Left(address, "family_limit"))
         elif (refusal := take(candidate)) is not None:
-            left.append(Left(candidate, refusal.reason, refusal.unit))
+            left.append(Left(address, refusal.reason, refusal.unit))
         else:
             taken += 1
-            if family in family_items:
-                family_items[family] -= 1
+            if address.family in family_items:
+                family_items[address.family] -= 1
     return tuple(left)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from powerctx_core.types import LAYERS, Candidate
+from powerctx_core.types import LAYERS, Hit
 
 __all__ = ["STABLE", "layer_of"]
 
@@ -12,7 +12,6 @@ STABLE = frozenset({"L2", "L3"})
 """Layers that change seldom, whatever the conversation is about."""
 
 
-def layer_of(candidate: Candidate, layers: Mapping[str, str]) -> str:
+def layer_of(hit: Hit, layers: Mapping[str, str]) -> str:
     """Return the item's own layer, or that of its family in *layers*."""
-    own = candidate.hit.candidate.layer if candidate.hit is not None else None
-    return own or layers.get(candidate.address.family, LAYERS[0])
+    return hit.candidate.layer or layers.get(hit.address.family, LAYERS[0])

@@ -11,18 +11,17 @@ import attrs
 
 from powerctx_core.errors import PlanInvariantError
 from powerctx_core.recall.fusion import deal
-from powerctx_core.types import Address, Hit
+from powerctx_core.types import Address, Candidate, Hit
 
 __all__ = ["Gathered", "Identity", "first_round", "identity", "joined", "reselect"]
 
 Identity = Address | tuple[Address, str]
 
 
-def identity(hit: Hit) -> Identity:
-    """Return what makes a hit the same evidence as another: its address, and the fields that its family declares."""
-    candidate = hit.candidate
-    evidence = candidate.evidence
-    return (candidate.address, repr(sorted(evidence.items()))) if evidence else candidate.address
+def identity(found: Hit | Candidate) -> Identity:
+    """Return what makes evidence the same as other: its address, and the fields that its family declares."""
+    evidence = found.evidence
+    return (found.address, repr(sorted(evidence.items()))) if evidence else found.address
 
 
 @attrs.frozen

@@ -15,7 +15,6 @@ from powerctx_core.account.telling import receipt_of
 from powerctx_core.assemble.forms import Forms, Read
 from powerctx_core.assemble.tiers import TierPlan
 from powerctx_core.assemble.value import by_value
-from powerctx_core.assembly import candidate_of
 from powerctx_core.engine import Engine
 from powerctx_core.errors import InvalidRequest, StoreError
 from powerctx_core.explaining import explained
@@ -237,10 +236,7 @@ class _Assembling:
         if uses is None:
             self.late.append("usage")
         layers = {spec.name: spec.layer for spec in specs}
-        candidates, _ = by_value(
-            [candidate_of(hit.candidate, hit) for hit in hits], uses or {}, layers, self.engine.settings.trim
-        )
-        return [candidate.hit for candidate in candidates if candidate.hit is not None]
+        return by_value(hits, uses or {}, layers, self.engine.settings.trim)[0]
 
     def _bounded(self, job: Callable[[], _T]) -> _T | None:
         """Return what *job* makes with the renderer, or ``None`` when that is late."""

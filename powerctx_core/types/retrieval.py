@@ -311,6 +311,16 @@ class Hit:
         """The candidate's address."""
         return self.candidate.address
 
+    @property
+    def text(self) -> str:
+        """The candidate's body, or its head when there is more of it."""
+        return self.candidate.head
+
+    @property
+    def evidence(self) -> Mapping[str, Any]:
+        """The family's own identity fields, if it declares any."""
+        return self.candidate.evidence
+
 
 @attrs.frozen(kw_only=True)
 class Candidate:

@@ -41,7 +41,7 @@ _SELECTION = Selection(scope_id="s")
 
 
 @st.composite
-def _candidates(draw: st.DrawFn) -> list[Candidate]:
+def _candidates(draw: st.DrawFn) -> list[Hit]:
     found = []
     for number, text in enumerate(draw(st.lists(_TEXT, max_size=10))):
         address = Address("s", draw(st.sampled_from(["memory", "rule"])), f"a{number}", 1)
@@ -58,12 +58,16 @@ def _candidates(draw: st.DrawFn) -> list[Candidate]:
             layer=draw(st.sampled_from([None, "L0", "L1", "L2", "L3"])),
         )
         score = draw(st.floats(0, 1))
-        hit = Hit(candidate=raw, score=score, match=1.0, channels=("fts",))
-        found.append(Candidate(address=address, text=clean, body_bytes=raw.body_bytes, score=score, hit=hit))
+        found.append(Hit(candidate=raw, score=score, match=1.0, channels=("fts",)))
     return found
 
 
-def _uses(candidates: list[Candidate], counts: list[int]) -> dict[tuple[str, str, str], int]:
+def _shown(hit: Hit) -> Candidate:
+    raw = hit.candidate
+    return Candidate(address=raw.address, text=raw.head, body_bytes=raw.body_bytes, score=hit.score, hit=hit)
+
+
+def _uses(candidates: list[Hit], counts: list[int]) -> dict[tuple[str, str, str], int]:
     return {each.address.artifact: count for each, count in zip(candidates, counts, strict=False) if count}
 
 
@@ -73,7 +77,7 @@ _LAYERS = {"memory": "L1", "rule": "L3"}
 
 @given(_candidates(), _COUNTS, _SETTINGS)
 def test_every_candidate_is_tried_once_by_value(
-    candidates: list[Candidate], counts: list[int], settings: TrimSettings
+    candidates: list[Hit], counts: list[int], settings: TrimSettings
 ) -> None:
     """The order is one of the same candidates: repetitions last, each part by value, every share from 0 to 1."""
     found, trimming = by_value(candidates, _uses(candidates, counts), _LAYERS, settings)
@@ -90,9 +94,7 @@ def test_every_candidate_is_tried_once_by_value(
 
 
 @given(_candidates(), _COUNTS, _SETTINGS)
-def test_a_repetition_names_what_it_repeats(
-    candidates: list[Candidate], counts: list[int], settings: TrimSettings
-) -> None:
+def test_a_repetition_names_what_it_repeats(candidates: list[Hit], counts: list[int], settings: TrimSettings) -> None:
     """What is redundant is so with a candidate of at least its value that is itself not redundant."""
     _, trimming = by_value(candidates, _uses(candidates, counts), _LAYERS, settings)
     values = {value.address: value for value in trimming.values}
@@ -106,16 +108,16 @@ def test_a_repetition_names_what_it_repeats(
 
 @given(_candidates(), _COUNTS, _SETTINGS, st.tuples(st.integers(300, 3000), st.integers(0, 500)), _RENDERERS)
 def test_budgets_hold_and_more_is_never_worse(
-    candidates: list[Candidate], counts: list[int], settings: TrimSettings, sizes: tuple[int, int], renderer: Renderer
+    candidates: list[Hit], counts: list[int], settings: TrimSettings, sizes: tuple[int, int], renderer: Renderer
 ) -> None:
     """In the order of value every budget holds, and the first that fares differently in a larger one fares better."""
     found, _ = by_value(candidates, _uses(candidates, counts), _LAYERS, settings)
 
     def shares(limit: int) -> list[tuple[int, int]]:
         budget = Budget(max_items=64, max_bytes=limit, max_tokens=2000)
-        planned = plan(found, budget, meters(budget, O200k()), renderer, _SELECTION)
+        planned = plan(found, budget, meters(budget, O200k()), renderer, _SELECTION, shown=_shown)
         assert len((planned.text or "").encode()) <= limit
-        delivered = {id(entry.candidate): (2 - entry.cut, len(entry.piece)) for entry in planned.entries}
+        delivered = {id(entry.candidate.hit): (2 - entry.cut, len(entry.piece)) for entry in planned.entries}
         return [delivered.get(id(each), (0, 0)) for each in found]
 
     size, more = sizes

@@ -18,25 +18,22 @@ from powerctx_core.assemble.value import by_value
 from powerctx_core.config import structure
 from powerctx_core.memory_store import MemoryStore
 from powerctx_core.settings import TrimSettings
-from powerctx_core.types import Address, Candidate, Hit, ItemValue, RawCandidate
+from powerctx_core.types import Address, Hit, ItemValue, RawCandidate
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 NOTHING = TrimSettings(relevance=0, use=0, confidence=0, layer=0, recency=1)
 
 
-def candidate(
-    name: str, score: float = 1.0, text: str | None = None, family: str = "memory", **fields: object
-) -> Candidate:
-    """Return a candidate as retrieval makes them, with a text of its own."""
+def candidate(name: str, score: float = 1.0, text: str | None = None, family: str = "memory", **fields: object) -> Hit:
+    """Return a hit as retrieval makes them, with a text of its own."""
     body = text or f"{name * 60} tells of its own affairs."
     address = Address("s", family, name, 1)
     values: dict[str, object] = {"created_at": DAY, "updated_at": DAY} | fields
     raw = RawCandidate(address=address, length=1, head=body, body_bytes=len(body.encode()), **values)  # type: ignore[arg-type]  # the values of a test are of many types
-    hit = Hit(candidate=raw, score=score, match=1.0, channels=("fts",))
-    return Candidate(address=address, text=body, body_bytes=raw.body_bytes, score=score, hit=hit)
+    return Hit(candidate=raw, score=score, match=1.0, channels=("fts",))
 
 
-def names(candidates: list[Candidate]) -> str:
+def names(candidates: list[Hit]) -> str:
     """Return the ids in their order."""
     return "".join(each.address.artifact_id for each in candidates)
 
