@@ -21,7 +21,7 @@ from powerctx_core.recall.fusion import in_order
 from powerctx_core.recall.gate import Assessment, Evidence, GatePolicy, assess
 from powerctx_core.recall.group import FREE, Cost, Group, Ranked
 from powerctx_core.recall.policy import RecallPolicy
-from powerctx_core.recall.rounds import Gathered, first_round, joined, reselect
+from powerctx_core.recall.rounds import Gathered, appended, first_round, joined, reselect
 from powerctx_core.recall.stages import Stages
 from powerctx_core.types import AdmissionCounts, AdmissionFloor, Deadline, Hit, RawCandidate, RecallEffort
 
@@ -253,7 +253,8 @@ class Expansion(Generic[_P]):
         if found is None:
             raise _TooLateError
         groups = {**groups, **found.groups}
-        gathered = joined(done.gathered, {family: [group.hits for group in given] for family, given in groups.items()})
+        windows = {family: [group.hits for group in given] for family, given in groups.items()}
+        gathered = (appended if self.policy.appends else joined)(done.gathered, windows)
         probed = self.probe(self._selected(gathered))
         if probed.plan is None:
             raise _TooLateError

@@ -104,6 +104,11 @@ class RecallPolicy:
         if value not in FUSIONS:
             raise InvalidRequest(f"fusion is {value!r}; it can be {' or '.join(FUSIONS)}.", field=attribute.name)
 
+    @property
+    def appends(self) -> bool:
+        """What a further round adds stands behind all that is there; else its order is that of all, as by rank."""
+        return self.fusion == "score"
+
     @cached_property
     def digest(self) -> str:
         """``sha256:`` of the policy's fields as canonical JSON."""

@@ -6,6 +6,7 @@ A round asks nobody anything: the pools of the first one are kept, and are admit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import nextafter
 
 import attrs
 
@@ -13,7 +14,7 @@ from powerctx_core.errors import PlanInvariantError
 from powerctx_core.recall.fusion import deal
 from powerctx_core.types import Address, Candidate, Hit
 
-__all__ = ["Gathered", "Identity", "first_round", "identity", "joined", "reselect"]
+__all__ = ["Gathered", "Identity", "appended", "first_round", "identity", "joined", "reselect"]
 
 Identity = Address | tuple[Address, str]
 
@@ -30,7 +31,8 @@ class Gathered:
 
     Attributes:
         merged: in the order of judging: those of the first round, then what each later one added, in its fused order.
-        ordered: in the order of delivery: that of the latest round, then what it did not admit again, as merged.
+        ordered: in the order of delivery: that of the latest round, then what it did not admit again, as merged; where
+            rounds are appended, as merged.
         share: how many of them the first round may deliver; it never becomes fewer.
     """
 
@@ -47,6 +49,12 @@ class Gathered:
         # What is known is taken out as it comes again, so that what is left is what this round did not admit.
         new = [hit for hit in hits if missed.pop(identity(hit), None) is None]
         return Gathered((*self.merged, *new), (*hits, *missed.values()), self.share)
+
+    def appended(self, hits: Sequence[Hit], most: float) -> Gathered:
+        """Return this with what a further round adds behind it, scored *most* at most."""
+        known = {identity(hit) for hit in self.merged}
+        new = [attrs.evolve(hit, score=hit.score * most) for hit in hits if identity(hit) not in known]
+        return Gathered((*self.merged, *new), (*self.ordered, *new), self.share)
 
 
 def first_round(windows: Sequence[Sequence[Hit]], ceiling: int) -> list[Gathered]:
@@ -78,5 +86,21 @@ def joined(
     """Return the groups of all families with the windows of a further round."""
     return {
         family: [group.joined(window) for group, window in zip(groups[family], windows[family], strict=True)]
+        for family in groups
+    }
+
+
+def appended(
+    groups: Mapping[str, Sequence[Gathered]], windows: Mapping[str, Sequence[Sequence[Hit]]]
+) -> dict[str, list[Gathered]]:
+    """Return the groups of all families with what a further round adds, scored below everything that they hold.
+
+    The best of a channel scores its whole weight, whatever it is worth: at a lower floor that would put what hardly
+    matches before what matched at first.
+    """
+    least = min((hit.score for given in groups.values() for group in given for hit in group.merged), default=None)
+    most = 1.0 if least is None else nextafter(least, 0.0)
+    return {
+        family: [group.appended(window, most) for group, window in zip(groups[family], windows[family], strict=True)]
         for family in groups
     }

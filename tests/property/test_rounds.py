@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from hypothesis import given, strategies as st
 
-from powerctx_core.recall.rounds import Gathered, first_round, identity, joined, reselect
+from powerctx_core.recall.rounds import Gathered, appended, first_round, identity, joined, reselect
 from powerctx_core.types import Address, Hit, RawCandidate
 
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -95,3 +95,24 @@ def test_merged_order() -> None:
 
     assert ["a", "b", "c"] == [each.address.artifact_id for each in after.merged]
     assert [0.5, "c", "b", "a"] == [after.merged[1].score, *(each.address.artifact_id for each in after.ordered)]
+
+
+@given(WINDOWS, st.lists(WINDOWS, min_size=1, max_size=3), st.integers(0, 12))
+def test_what_is_appended_stands_behind_everything(
+    first: list[list[Hit]], later: list[list[list[Hit]]], ceiling: int
+) -> None:
+    """Of any family and scope, and in its own order: scores fall from round to round, and nothing is lost or moved."""
+    groups = {"memory": first_round(first, ceiling)}
+    for windows in later:
+        before, groups = groups, appended(groups, {"memory": windows})
+        held = [each for group in before["memory"] for each in group.ordered]
+        added = []
+        for old, new, hits in zip(before["memory"], groups["memory"], windows, strict=True):
+            assert old.ordered == new.ordered[: len(old.ordered)]
+            assert new.merged == new.ordered
+            known = {identity(each) for each in old.merged}
+            behind = new.ordered[len(old.ordered) :]
+            assert [identity(each) for each in hits if identity(each) not in known] == [*map(identity, behind)]
+            assert [*behind] == sorted(behind, key=lambda each: -each.score)
+            added += behind
+        assert max((each.score for each in added), default=0.0) < min((each.score for each in held), default=2.0)

@@ -248,3 +248,40 @@ def test_laws(here: list[str], there: list[str], policy: str | None, size: int) 
     assert effort.admission_by_family == on.diagnostics.counts
     if not effort.expansion_actions:
         assert off.content == on.content
+
+
+_WORDS = "alpha beta gamma delta epsilon zeta eta theta".split()
+_LONG = " ".join(_WORDS)
+_SPARSE = st.lists(st.lists(st.sampled_from(_WORDS), min_size=1, max_size=3).map(" ".join), max_size=12)
+
+
+@settings(max_examples=60)
+@given(
+    st.tuples(_SPARSE, _SPARSE, _SPARSE), st.sampled_from([None, "hash"]), st.integers(512, 4000), st.integers(1, 12)
+)
+def test_our_policy_only_adds(
+    texts: tuple[list[str], list[str], list[str]], embedder: str | None, size: int, most: int
+) -> None:
+    """What is delivered without a gate is delivered with it, first and in its order, whatever a lower floor lets in."""
+    with powerctx.open("memory://", plugins=(), embedder=embedder) as context:
+        here, there, learned = texts
+        context.put([*items(*here), *items(*there, scope="r"), *items(*learned, family="experience")])
+        asked = {"scope_id": "s", "references": ["r"], "max_bytes": size, "max_items": most}
+        off = context.prepare(_LONG, **asked, policy="powerctx.recall.v1")
+        on = context.prepare(_LONG, **asked, policy="powerctx.recall.v1", gate="v2")
+
+    assert off.selected == on.selected[: len(off.selected)]
+
+
+def test_a_single_word_of_another_scope_stands_behind_what_was_there() -> None:
+    """The best of a scope that only a lower floor opens is not taken for the best of all."""
+    with powerctx.open("memory://", plugins=()) as context:
+        context.put(items("alpha beta gamma", "delta epsilon", *(f"{word} alone" for word in _WORDS)))
+        context.put(items(*(f"{word} there" for word in _WORDS), scope="r"))
+        asked = {"scope_id": "s", "references": ["r"], "policy": "powerctx.recall.v1", "max_items": 30}
+        off = context.prepare(_LONG, **asked)
+        on = context.prepare(_LONG, **asked, gate="v2")
+
+    assert ["s0", "s1"] == [address.artifact_id for address in off.selected]
+    assert off.selected == on.selected[:2]
+    assert 18 == len(on.selected)

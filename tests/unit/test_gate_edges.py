@@ -227,6 +227,21 @@ def test_a_full_family_changes_its_members_and_never_grows() -> None:
     assert (17, 17) == (effort.admission_by_family[0].retrieved, effort.admission_by_family[0].admitted)
 
 
+def test_words_that_hardly_match_stand_behind_what_vectors_found() -> None:
+    """Under our policy the best of weak words is not worth more than what was there by meaning."""
+    words = "alpha beta gamma delta epsilon zeta eta theta".split()
+    near = items(*(f"number {place} cos=0.{place}" for place in range(9, 4, -1)))
+    with opened(embedder=Angles()) as context:
+        context.put([*near, *items(*(f"{word} cos=0.05" for word in words), start=5)])
+        asked = {"scope_id": "s", "policy": POWERCTX.policy_id, "max_items": 20}
+        off = context.prepare(" ".join(words), **asked)
+        on = context.prepare(" ".join(words), **asked, gate="v2")
+
+    assert [item.artifact_id for item in near] == [address.artifact_id for address in off.selected]
+    assert off.selected == on.selected[: len(near)]
+    assert len(near) + len(words) == len(on.selected)
+
+
 def test_a_scope_without_vectors_is_judged_by_words(tmp_path: Path) -> None:
     """The mode is never forced: a scope whose items have no vector gives no score signals, and expands by words."""
     url = f"sqlite:///{tmp_path / 'x.db'}"
