@@ -11,7 +11,9 @@ import attrs
 from powerctx_core.context import Context
 from powerctx_core.hookspecs import hookimpl
 from powerctx_core.ports import Call, EmbedRequest, Family, RetrievalRequest, SearchingFamily
+from powerctx_core.recall.checks import check_pool
 from powerctx_core.records import FamilySpec
+from powerctx_core.requests import PreparedContext
 from powerctx_core.testing.contract import agree
 from powerctx_core.testing.embedder_words import cosine
 from powerctx_core.text.cut import head
@@ -78,8 +80,11 @@ class Question:
         self.scopes = tuple(dict.fromkeys(item.scope_id for item in items))
 
     def request(self, query: str, scope: str | None = None, *, k: int = 64, **fields: Any) -> RetrievalRequest:
-        """Make a request."""
+        """Make a request; of what is not searched none asks for channels."""
         partition = Partition(self.scope if scope is None else scope, self.spec.name)
+        if not self.spec.searchable:
+            fields = {name: value for name, value in fields.items() if name not in ("weights", "neighbours")}
+            fields["weights"] = {}
         return RetrievalRequest(query=query, terms=analyse_query(query), partition=partition, k=k, **fields)
 
     def answer(
@@ -92,6 +97,35 @@ class Question:
         """Return what the family answers."""
         with self.ctx.store.catalogue.snapshot(deadline) as snapshot:
             return self.asked(request, self.call(snapshot, deadline=deadline, offer=offer))
+
+    def check(self, pool: object, request: RetrievalRequest) -> Pool:
+        """Return *pool* when it answers *request*; else ``PoolInvariantError``."""
+        return check_pool(pool, request, self.spec.identity, searched=self.spec.searchable)
+
+    def prepare(self, query: str, scope: str, **fields: Any) -> PreparedContext:
+        """Have context prepared of the family alone, as a request may name it."""
+        if self.spec.searchable:
+            return self.ctx.prepare(query, scope_id=scope, families=(self.spec.name,), **fields)
+        most = (self.spec.section_range or (1, 1))[1]
+        return self._sections(query, scope, {self.spec.name: most}, **fields)
+
+    def beside(self, query: str, *families: str) -> set[Address]:
+        """Return what a call that names *families* gives; of a section one entry, so that each has room."""
+        if self.spec.searchable:
+            return {hit.address for hit in self.ctx.find(query, scope_id=self.scope, families=families, limit=100).hits}
+        return set(self._sections(query, self.scope, dict.fromkeys(families, 1)).selected)
+
+    def _sections(self, query: str, scope: str, limits: Mapping[str, int], **fields: Any) -> PreparedContext:
+        """Ask by sections, as what is not searched has to be."""
+        sections = [{"family": name, "limit": limit} for name, limit in limits.items()]
+        return self.ctx.prepare(query, scope_id=scope, sections=sections, renderer="prepared", **fields)
+
+    def deliverable(self) -> Iterable[Item]:
+        """Return the items that any budget can deliver: all, or the most recent one of each scope."""
+        if self.spec.searchable:
+            return self.items
+        latest = {scope: names(self.pool("", scope, k=1)) for scope in self.scopes}
+        return [item for item in self.items if item.artifact_id in latest[item.scope_id]]
 
     def asked(self, request: RetrievalRequest, call: Call) -> Pool:
         """Return what the family answers; one whose engine admits is asked at the lowest floor."""

@@ -5,17 +5,34 @@ from __future__ import annotations
 from powerctx_core.testing import FamilyContract
 
 
-class TestMemoryFamily(FamilyContract):
-    family_name = "memory"
+class InMemory(FamilyContract):
     plugins = ()
 
 
-class TestMemoryFamilyByWords(FamilyContract):
+class TestMemory(InMemory):
     family_name = "memory"
-    plugins = ()
+
+
+class TestMemoryByWords(InMemory):
+    family_name = "memory"
     embedder = None
 
 
-class TestExperience(FamilyContract):
+class TestTopicMemory(InMemory):
+    family_name = "topic-memory"
+
+
+class TestExperience(InMemory):
     family_name = "experience"
-    plugins = ()
+
+
+class TestProfile(InMemory):
+    family_name = "profile"
+
+
+class TestResource(InMemory):
+    family_name = "resource"
+
+
+class TestSkill(InMemory):
+    family_name = "skill"

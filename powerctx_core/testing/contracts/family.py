@@ -5,13 +5,14 @@ from __future__ import annotations
 from powerctx_core.testing.contracts.family_best import BestContract
 from powerctx_core.testing.contracts.family_conduct import ConductContract
 from powerctx_core.testing.contracts.family_found import FoundContract
+from powerctx_core.testing.contracts.family_latest import LatestContract
 from powerctx_core.testing.contracts.family_searched import SearchedContract
 from powerctx_core.testing.contracts.family_told import ToldContract
 
 __all__ = ["FamilyContract"]
 
 
-class FamilyContract(ConductContract, SearchedContract, BestContract, ToldContract, FoundContract):
+class FamilyContract(ConductContract, SearchedContract, LatestContract, BestContract, ToldContract, FoundContract):
     """What every family must hold to.
 
     A family whose evidence lies in the store (``StoredFamily``) needs its name and nothing else::
@@ -23,7 +24,7 @@ class FamilyContract(ConductContract, SearchedContract, BestContract, ToldContra
     that lead to them.  When its evidence cannot be chosen, it gives the fixture :meth:`items` as well.
 
     One whose engine admits (``search``) is asked at the lowest floor, where it lets in whatever matches, and at the
-    floors of each round.
+    floors of each round.  One whose record says ``searchable=False`` is asked without channels, and through sections.
 
     The evidence of the kit is known, so that what a family finds and says of it is compared with what the kit counts
     there.  How an engine of its own ranks, and what its vectors mean, is judged as far as any engine must agree; what

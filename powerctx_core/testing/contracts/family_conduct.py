@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import pytest
 
 from powerctx_core.errors import StoreError
-from powerctx_core.recall.checks import check_pool
 from powerctx_core.testing.contract import agree
 from powerctx_core.testing.contracts.family_open import OpenFamilyContract
 from powerctx_core.testing.question import BOTH, Question, addresses, spoil, told, values, words
@@ -40,14 +38,14 @@ class ConductContract(OpenFamilyContract):
         """A query is words, whatever it looks like: it is answered."""
         request = ask.request(query, weights=BOTH)
 
-        check_pool(ask.answer(request), request, ask.spec.identity)
+        ask.check(ask.answer(request), request)
 
     @pytest.mark.parametrize("query", LONG, ids=lambda query: ascii(query[:8])[1:-1])
     def test_long_query(self, ask: Question, query: str) -> None:
         """The longest query that a request allows is answered."""
         request = ask.request(query, weights=BOTH)
 
-        check_pool(ask.answer(request), request, ask.spec.identity)
+        ask.check(ask.answer(request), request)
 
     def test_request_stays(self, ask: Question) -> None:
         """Request and call are only read."""
@@ -73,7 +71,7 @@ class ConductContract(OpenFamilyContract):
         """Asking changes nothing in the store."""
         before = ask.changes(), dict(ask.ctx.partitions())
         list(ask.every())
-        ask.ctx.prepare(ask.all(), scope_id=ask.scope, families=(ask.spec.name,))
+        ask.prepare(ask.all(), ask.scope)
 
         agree("changes and partitions of the store after asking", before, (ask.changes(), dict(ask.ctx.partitions())))
 
@@ -92,7 +90,7 @@ class ConductContract(OpenFamilyContract):
         request = ask.request(ask.all(), weights=BOTH)
         outcome = self._outcome(ask, request, seconds)
         if not isinstance(outcome, TimeoutError | StoreError):
-            check_pool(outcome, request, ask.spec.identity)
+            ask.check(outcome, request)
 
     def _outcome(self, ask: Question, request: Any, seconds: float) -> object:
         """Return what the family returns or raises, *seconds* before a deadline."""
@@ -125,7 +123,7 @@ class ConductContract(OpenFamilyContract):
             returned = ask.answer(request, deadline=Deadline.after(60.0), offer=offers.append)
             details = {each.address: each for each in returned.candidates.values()}
             for pool in offers:
-                check_pool(pool, request, ask.spec.identity)
+                ask.check(pool, request)
                 ask.check_texts(pool)
                 for channel in pool.channels.keys() - pool.late:
                     agree(f"offered members of {channel}", addresses(returned, channel), addresses(pool, channel))
@@ -136,11 +134,11 @@ class ConductContract(OpenFamilyContract):
                 if "fts" in pool.channels:
                     agree("offered statistics, beside those of the answer", returned.statistics, pool.statistics)
 
-    def test_delivered(self, ask: Question, items: Sequence[Item]) -> None:
+    def test_delivered(self, ask: Question) -> None:
         """``prepare`` delivers its evidence within the budget, each entry with family, id and revision."""
         name = ask.spec.name
-        for item in items:
-            prepared = ask.ctx.prepare(words(item), scope_id=item.scope_id, families=(name,), max_bytes=2000)
+        for item in ask.deliverable():
+            prepared = ask.prepare(words(item), item.scope_id, max_bytes=2000)
             content = prepared.content or ""
             cited = [json.loads(line) for line in content.splitlines() if line.startswith('{"ref"')]
             addresses = [Address(item.scope_id, *entry["ref"]) for entry in cited]
@@ -157,10 +155,9 @@ class ConductContract(OpenFamilyContract):
         ask.ctx.put(
             [Item(scope_id=ask.scope, family=beside, artifact_id=f"b{n}", text=each) for n, each in enumerate(texts)]
         )
-        alone = ask.ctx.find(query, scope_id=ask.scope, families=(beside,), limit=100)
-        both = ask.ctx.find(query, scope_id=ask.scope, families=(beside, ask.spec.name), limit=100)
-        theirs = {hit.address for hit in alone.hits}
+        theirs = ask.beside(query, beside)
+        both = ask.beside(query, beside, ask.spec.name)
 
         assert theirs
-        assert {hit.address for hit in both.hits if hit.address.family == beside} == theirs
-        assert {hit.address.family for hit in both.hits} == {beside, ask.spec.name}
+        assert {address for address in both if address.family == beside} == theirs
+        assert {address.family for address in both} == {beside, ask.spec.name}

@@ -336,3 +336,20 @@ def resolves_the_scope(family, honest, request, call):
 def matches_the_scope(family, honest, request, call):
     """The asked scope is a pattern."""
     return _taken_for(lambda asked, held: fnmatchcase(held, asked.replace("%", "*")), honest, request, call)
+
+
+@broken("test_most_recent", searchable=False, pool=2)
+def gives_the_first(family, honest, request, call):
+    """What was stored first is given instead of what was updated last."""
+    pool = honest(attrs.evolve(request, k=64), call)
+    kept = sorted(pool.channels["snapshot"], key=lambda key: pool.candidates[key].updated_at)[: request.k]
+    return attrs.evolve(
+        pool, channels={"snapshot": tuple(kept)}, candidates={key: pool.candidates[key] for key in kept}
+    )
+
+
+@broken("test_whatever_is_asked", searchable=False)
+def looks_at_the_query(family, honest, request, call):
+    """What is not searched is not given for words that it does not hold."""
+    pool = honest(request, call)
+    return attrs.evolve(pool, channels={"snapshot": ()}, candidates={}) if "qzvwx" in request.query else pool
