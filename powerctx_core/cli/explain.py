@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.explanation import ExplainedCandidate, ExplainedRound, Explanation
     from powerctx_core.requests import PrepareRequest, SearchRequest
+    from powerctx_core.types import RecallEffort
 
 __all__ = ["explain"]
 
@@ -164,12 +165,17 @@ def _made_by(explanation: Explanation) -> tuple[str, ...]:
     delivered, among = output.pieces(len(explanation.response.selected), "item"), len(explanation.candidates)
     if explanation.slots:
         return (f"{delivered} of {among} offered", f"mode {diagnostics.policy}")
-    gate = "gate off" if effort is None else f"gate {effort.policy_id}"
+    gate = "gate off" if effort is None else _ended(effort)
     return (f"{delivered} of {among} retrieved", f"recall policy {diagnostics.policy}", gate)
 
 
+def _ended(effort: RecallEffort) -> str:
+    """Return what the gate came to: its last verdict, or why the loop ended before one was enough."""
+    return f"gate {effort.policy_id}: {effort.reason} after {output.pieces(effort.rounds, 'round')}"
+
+
 def _round(explanation: Explanation, each: ExplainedRound) -> None:
-    from powerctx_core.page.words import VERDICTS, floor_in_words
+    from powerctx_core.page.words import VERDICTS, floor_in_words, next_step
 
     output.emit()
     title = f"Round {each.number}" + (f" ({each.action})" if each.action else "")
@@ -183,23 +189,24 @@ def _round(explanation: Explanation, each: ExplainedRound) -> None:
     ]
     output.table(("family", "scope", "retrieved>", "admitted>", "rejected>"), rows)
     if each.reason is not None:
-        output.emit(f"Verdict: {each.reason}, {VERDICTS.get(each.reason, '')}.")
+        output.emit(f"Verdict: {each.reason}, {VERDICTS.get(each.reason, '')}. {next_step(explanation, each)}")
         _signals(explanation, each)
 
 
 def _signals(explanation: Explanation, each: ExplainedRound) -> None:
-    from powerctx_core.page.words import COSINES, SIGNALS
+    from powerctx_core.page.words import compared
 
-    if each.signals is None:
-        return
-    thresholds, rows = dict(explanation.thresholds), []
-    for name, words, threshold in SIGNALS:
-        value = getattr(each.signals, name)
-        least = None if threshold is None else thresholds.get(threshold)
-        known = name not in COSINES or each.signals.top_relevance > 0.0
-        judged = "" if least is None or not known else "below" if value < least else "reached"
-        rows.append((words, f"{value:g}" if known else "-", "" if least is None else f"{least:g}", judged))
-    output.table(("signal", "value>", "threshold>", ""), rows)
+    rows = [
+        (
+            signal.words,
+            "-" if signal.value is None else f"{signal.value:.4g}",
+            "" if signal.threshold is None else f"{signal.threshold:g}",
+            signal.told,
+        )
+        for signal in compared(explanation, each)
+    ]
+    if rows:
+        output.table(("signal", "value>", "threshold>", ""), rows)
 
 
 def _slots(explanation: Explanation) -> None:
@@ -244,8 +251,19 @@ def _delivered(explanation: Explanation) -> None:
         return
     found.sort(key=lambda each: order[each.address])
     output.emit()
-    rows = [(order[each.address], each.slot or "", *_row(each), each.rendered_bytes, _shown(each)) for each in found]
-    _filled(("place>", "slot", *_COLUMNS, "bytes>", "fate"), rows, title="Delivered:")
+    several = len(explanation.rounds) > 1
+    rows = [
+        (
+            order[each.address],
+            each.slot or "",
+            *_row(each),
+            each.round if several and each.round is not None else "",
+            each.rendered_bytes,
+            _shown(each),
+        )
+        for each in found
+    ]
+    _filled(("place>", "slot", *_COLUMNS, "let in in round>", "bytes>", "fate"), rows, title="Delivered:")
 
 
 def _shown(each: ExplainedCandidate) -> str:

@@ -15,7 +15,7 @@ from powerctx_core.page.flow import STEPS, drawn, flow, kinds
 from powerctx_core.page.items import delivered, left_out, named
 from powerctx_core.page.pieces import bar, chip, details, section, table, text
 from powerctx_core.page.slots import slots
-from powerctx_core.page.words import COSINES, EMPTY, SIGNALS, VERDICTS, floor_in_words, percent, searched, title
+from powerctx_core.page.words import EMPTY, VERDICTS, compared, floor_in_words, next_step, percent, searched, title
 from powerctx_core.receipt.parts import plain
 from powerctx_core.requests.search import DEFAULT_RENDERER
 
@@ -200,7 +200,7 @@ def _bytes(explanation: Explanation, colours: dict[str, int], limit: int) -> str
 def _verdicts(explanation: Explanation) -> str:
     if explanation.effort is None:
         return ""
-    cards = "".join(_verdict(each, dict(explanation.thresholds)) for each in explanation.rounds)
+    cards = "".join(_verdict(explanation, each) for each in explanation.rounds)
     reason, more = explanation.effort.reason, explanation.effort.recoverable
     kind = "good" if explanation.effort.sufficient else "warn"
     return (
@@ -209,25 +209,21 @@ def _verdicts(explanation: Explanation) -> str:
     )
 
 
-def _verdict(each: ExplainedRound, thresholds: dict[str, float]) -> str:
+def _verdict(explanation: Explanation, each: ExplainedRound) -> str:
     if each.signals is None or each.reason is None:
         return ""
-    rows = []
-    for name, words, threshold in SIGNALS:
-        value = getattr(each.signals, name)
-        least = None if threshold is None else thresholds.get(threshold)
-        known = name not in COSINES or each.signals.top_relevance > 0.0
-        mark = chip("below", "warn") if least is not None and value < least else chip("reached", "good")
-        rows.append(
-            (
-                text(words),
-                _number(value) if known else "–",
-                "" if least is None else _number(least),
-                mark if known and least is not None else "",
-            )
+    kinds = {"below": "warn", "reached": "good"}
+    rows = [
+        (
+            text(signal.words),
+            "–" if signal.value is None else _number(signal.value),
+            "" if signal.threshold is None else _number(signal.threshold),
+            chip(signal.told, kinds[signal.told]) if signal.told in kinds else text(signal.told),
         )
+        for signal in compared(explanation, each)
+    ]
     bounded = " Nothing more would fit the budget." if each.budget_bounded else ""
-    told = f"{VERDICTS.get(each.reason, each.reason)}.{bounded}"
+    told = f"{VERDICTS.get(each.reason, each.reason)}. {next_step(explanation, each)}{bounded}"
     numbers = table(f"Signals of round {each.number}", ("signal", "value>", "threshold>", ""), rows)
     return (
         f'<article class="card"><h3>Round {each.number} {chip(each.reason, "good" if each.sufficient else "warn")}'

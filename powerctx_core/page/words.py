@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from powerctx_core.explanation import Explanation
+import attrs
+
+from powerctx_core.explanation import ExplainedRound, Explanation
 from powerctx_core.requests import ContextPack
 from powerctx_core.types import AdmissionFloor
 
 __all__ = [
-    "COSINES",
     "EMPTY",
     "FATES",
-    "SIGNALS",
     "SLOTS",
     "VERDICTS",
+    "Compared",
+    "compared",
     "floor_in_words",
+    "next_step",
     "percent",
     "searched",
     "title",
@@ -60,14 +63,14 @@ VERDICTS: Final[Mapping[str, str]] = {
 }
 """Reason of a verdict -> words."""
 
-SIGNALS: Final[tuple[tuple[str, str, str | None], ...]] = (
+_SIGNALS: Final[tuple[tuple[str, str, str | None], ...]] = (
     ("candidate_count", "candidates", "min_candidates"),
     ("family_count", "families with a candidate", None),
     ("distinct_sources", "distinct sources", None),
     ("top_relevance", "best cosine", "min_top_score"),
     ("mean_relevance", "mean cosine", None),
     ("top_gap", "how far the best stands out", "min_top_gap"),
-    ("lexical_overlap", "words of the query in the best candidate", "min_lexical_overlap"),
+    ("lexical_overlap", "share of the query's words in the best candidate", "min_lexical_overlap"),
 )
 """Name of a signal, its words, and the threshold that it is compared with."""
 
@@ -84,7 +87,7 @@ SLOTS: Final[Mapping[str, str]] = {
 }
 """Outcome of a slot -> words."""
 
-COSINES: Final = frozenset({"top_relevance", "mean_relevance", "top_gap"})
+_COSINES: Final = frozenset({"top_relevance", "mean_relevance", "top_gap"})
 """Signals that say nothing without vectors."""
 
 EMPTY: Final[Mapping[str, str]] = {
@@ -144,3 +147,59 @@ def floor_in_words(floor: AdmissionFloor) -> str:
     if floor.coverage > 0.0:
         least += f" and {percent(floor.coverage)} of them"
     return least if floor.cosine is None else f"{least}, or a cosine of {floor.cosine:g}"
+
+
+@attrs.frozen
+class Compared:
+    """A signal of the gate beside what it is compared with.
+
+    Attributes:
+        words: what it is.
+        value: ``None`` where it says nothing, since nothing has a vector.
+        threshold: the least that is enough; ``None`` where nothing is asked of it.
+        told: ``below``, ``reached``, or nothing where it is not compared.
+    """
+
+    words: str
+    value: float | None
+    threshold: float | None
+    told: str
+
+
+def compared(explanation: Explanation, judged: ExplainedRound) -> Iterator[Compared]:
+    """Give every signal of a round that was judged."""
+    signals, thresholds = judged.signals, dict(explanation.thresholds)
+    if signals is None:
+        return
+    # Families whose first pool held something, as the gate expects a candidate of each.
+    matched = {pool.family for pool in explanation.rounds[0].pools if pool.retrieved}
+    if len(matched) > 1:
+        thresholds["families"] = len(matched)
+    strong = signals.top_relevance >= thresholds.get("strong_top", 1.0)
+    for name, words, threshold in _SIGNALS:
+        value = getattr(signals, name)
+        least = thresholds.get("families" if name == "family_count" else threshold or "")
+        if name in _COSINES and signals.top_relevance <= 0.0:
+            yield Compared(words, None, least, "")
+        elif least is None or (name == "top_gap" and strong):
+            yield Compared(words, value, None, "" if least is None else "not needed: the best is strong")
+        else:
+            yield Compared(words, value, least, "below" if value < least else "reached")
+
+
+def next_step(explanation: Explanation, judged: ExplainedRound) -> str:
+    """Return what came of the verdict of a round, as a sentence; nothing when there was none."""
+    if judged.sufficient is None or explanation.effort is None:
+        return ""
+    if judged.reason == "no-content":
+        return "Nothing to let in."
+    if judged.sufficient:
+        return "Enough: nothing more is let in."
+    rounds = explanation.rounds
+    if judged.number + 1 < len(rounds):
+        return f"Not enough: round {judged.number + 1} lets in more of what was retrieved."
+    if explanation.effort.partial:
+        return "Not enough, but no time is left for a further round."
+    if any(pool.admitted < pool.retrieved for pool in judged.pools):
+        return "Not enough, but the policy has no further round that would let in more."
+    return "Not enough, but everything that was retrieved is let in."

@@ -44,7 +44,7 @@ def test_the_terminal_says_why() -> None:
         "Round 0, let in: 2 words of the query and 25 % of them, or a cosine of 0.3",
         "retrieved  admitted  rejected",
         "Verdict: ",
-        "words of the query in the best candidate",
+        "share of the query's words in the best candidate",
         "Delivered:",
         "powerctx://s/memory/m0@1",
         "too weak: below the floor of every round, or the threshold of the search (below_threshold)",
@@ -58,6 +58,33 @@ def test_the_terminal_says_why() -> None:
     ):
         assert part in shown.stdout, part
     assert shown.stderr == ""
+
+
+def test_the_terminal_says_what_came_of_each_verdict() -> None:
+    """Whether it was enough, what comes next and why nothing does, how it ended, and which round let an item in."""
+    Path("short.toml").write_text('policy_id = "acme.short"\nmax_rounds = 0\n', encoding="utf-8")
+    found = {
+        name: run("explain", query, "--scope", "s", "--gate", "v2", *options).stdout
+        for name, (query, *options) in {
+            "more": ("gamma beta delta omega",),
+            "none": ("gamma omega psi phi chi", "--policy", "powerctx.recall.v1"),
+            "last": ("gamma beta delta omega", "--gate", "short.toml", "--policy", "powercontext.recall.v2"),
+            "nothing": ("alpha", "--families", "experience"),
+            "enough": ("alpha beta",),
+        }.items()
+    }
+
+    assert (
+        "thin-candidates, too few candidates. Not enough: round 1 lets in more of what was retrieved." in found["more"]
+    )
+    assert "gate powercontext.recall-gate.v2: sufficient after 2 rounds" in found["more"]
+    assert "let in in round  bytes" in found["more"]
+    assert "Not enough, but everything that was retrieved is let in." in found["none"]
+    assert "at-max-rounds after 1 round" in found["last"]
+    assert "Not enough, but the policy has no further round that would let in more." in found["last"]
+    assert "Enough: nothing more is let in." in found["enough"]
+    assert "let in in round" not in found["enough"]
+    assert "no-content, nothing is stored in these scopes. Nothing to let in." in found["nothing"]
 
 
 def test_what_is_cut_is_said() -> None:

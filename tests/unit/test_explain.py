@@ -130,6 +130,19 @@ def test_rounds_are_told_with_their_verdicts(ctx: powerctx.Context) -> None:
     assert explanation.effort is not None
 
 
+def test_scores_fall_from_round_to_round_under_our_policy(ctx: powerctx.Context) -> None:
+    """What a lower floor let in scores less than all that was there, as it is delivered."""
+    words = "alpha beta gamma delta epsilon zeta eta theta".split()
+    ctx.put(items("alpha beta gamma", "delta epsilon", *(f"{word} alone" for word in words)))
+    asked = {"scope_id": "s", "gate": "v2", "policy": "powerctx.recall.v1", "max_items": 20}
+    explanation = ctx.explain(" ".join(words), **asked)
+    scores = [each.score for each in explanation.candidates if each.rank is not None]
+
+    assert [0, 0, *[1] * 8] == [each.round for each in explanation.candidates]
+    assert None not in scores
+    assert sorted(scores, reverse=True) == scores  # type: ignore[type-var]  # none is missing
+
+
 class Leaning:
     """An embedder whose vectors lean towards one direction as far as a text says, so that cosines are any there are."""
 
