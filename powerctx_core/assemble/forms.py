@@ -7,7 +7,8 @@ overview, is estimated by its length until it was read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import partial
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -22,6 +23,25 @@ __all__ = ["Forms", "Read", "joined"]
 
 _SPENT = 0.95
 """Share of what is left that a cut after a sentence must use."""
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class _Kept(Generic[_K, _V]):
+    """Calls a function once for each argument: as ``functools.cache`` does, which takes longer to make than to use."""
+
+    __slots__ = ("_function", "_known")
+
+    def __init__(self, function: Callable[[_K], _V]) -> None:
+        self._function = function
+        self._known: dict[_K, _V] = {}
+
+    def __call__(self, argument: _K) -> _V:
+        if argument not in self._known:
+            self._known[argument] = self._function(argument)
+        return self._known[argument]
 
 
 @attrs.frozen
@@ -76,8 +96,13 @@ class _Form:
         shown = f"{text}{ELLIPSIS}" if cut else text
         before, after = self.around(int(cut))
         piece = f"{before}{self.forms.renderer.escape(shown)}{after}"
-        cost = self.forms.cost(piece) + self.forms.cost(self.heading)
+        cost = self.forms.cost(piece) + self._beside
         return Rung(detail=self.detail, cost=cost, stage=stage, cut=cut, text=shown, piece=piece)
+
+    @property
+    def _beside(self) -> float:
+        """What the heading costs, which most renderers have none of."""
+        return self.forms.cost(self.heading) if self.heading else 0.0
 
     def price(self, text: str) -> float:
         """Return what it costs to show a cut that keeps *text*."""
@@ -85,7 +110,7 @@ class _Form:
 
     def estimate(self, sample: str, size: int) -> float:
         """Return about what *size* bytes cost, by the price of a sample of such text."""
-        around = self.forms.cost("".join(self.around(0))) + self.forms.cost(self.heading)
+        around = self.forms.cost("".join(self.around(0))) + self._beside
         return around + self.forms.cost(self.forms.renderer.escape(sample)) * size / max(1, utf8_bytes(sample))
 
     def longest(self, body: str, room: float) -> Rung | None:
@@ -162,12 +187,13 @@ class Forms:
             elif rung.detail == "full" and not rung.cut and not rung.unread:
                 # The body is no longer than what stands for it: the tiers coincide.
                 rising = [*(each for each in rising if each.cost < rung.cost), rung]
-        rising[0] = attrs.evolve(rising[0], stage=WIDE)
+        if rising[0].stage != WIDE:
+            rising[0] = attrs.evolve(rising[0], stage=WIDE)
         if pinned:
             # The forms of its detail alone: the body as far as the cap, and all of it where there is room.
             top = [rung for rung in rising if rung.detail == rising[-1].detail]
             rising = [attrs.evolve(top[0], stage=WIDE), *top[1:]]
-        cut = cache(partial(self._cut, form, known, DETAILS.index(ceiling)))
+        cut = _Kept(partial(self._cut, form, known, DETAILS.index(ceiling)))
         return Ladder(bare=bare, rungs=tuple(rising), bucket=bucket, cut=cut)
 
     def _form(self, hit: Hit, place: int, detail: str, text: str) -> _Form:
@@ -181,7 +207,9 @@ class Forms:
             evidence=hit.candidate.evidence,
             detail=detail,
         )
-        around = cache(lambda cut: self.renderer.entry(candidate, place, self.selection, cut=bool(cut)))
+        around = _Kept[int, tuple[str, str]](
+            lambda cut: self.renderer.entry(candidate, place, self.selection, cut=bool(cut))
+        )
         group = getattr(self.renderer, "group", None)
         # Charged to every entry, since nobody knows yet what stands before it.
         heading = "" if group is None else group(hit.address.family, self.selection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Self
 from urllib.parse import quote, unquote_to_bytes
 
@@ -108,12 +109,13 @@ class Address:
     @property
     def stem(self) -> str:
         """The URI without its revision: it means the latest revision."""
-        return f"powerctx://{_part(self.scope_id)}/{_part(self.family)}/{_part(self.artifact_id, safe='/')}"
+        return f"powerctx://{_part(self.scope_id)}/{_part(self.family)}/{_part(self.artifact_id, '/')}"
 
     def ref(self, scope_id: str | None = None) -> str:
         """Return the URI of the latest revision, relative to a scope when the artifact lies in it."""
-        stem = self.stem
-        return stem if scope_id is None else stem.removeprefix(scope_base(scope_id))
+        if scope_id != self.scope_id:
+            return self.stem
+        return f"{_part(self.family)}/{_part(self.artifact_id, '/')}"
 
     @classmethod
     def from_receipt(cls, value: Mapping[str, Any]) -> Self:
@@ -145,7 +147,9 @@ def scope_base(scope_id: str) -> str:
     return f"powerctx://{_part(scope_id)}/"
 
 
-def _part(value: str, *, safe: str = "") -> str:
+# A pack writes the URI of each of its entries several times, most of them of one scope.
+@lru_cache(maxsize=1024)
+def _part(value: str, safe: str = "") -> str:
     return quote(value, safe=safe)
 
 
