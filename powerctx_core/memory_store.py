@@ -140,6 +140,9 @@ class MemorySnapshot:
         rows.sort(key=lambda row: _time(row.item, request.filters) or datetime.min.replace(tzinfo=UTC), reverse=True)
         return tuple(row.candidate() for row in rows[: max(0, request.limit)])
 
+    def listings(self, requests: Sequence[ListingRequest]) -> Sequence[tuple[RawCandidate, ...]]:
+        return [self.listing(request) for request in requests]
+
     def partitions(self, scope_id: str | None = None) -> Mapping[Partition, int]:
         return {
             partition: len(shelf.current)

@@ -5,16 +5,18 @@ None searches, embeds or calls a model: each makes at most one listing a family.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import attrs
 
-from powerctx_core.ports import Call, ListingRequest, Offered, ProviderRequest
+from powerctx_core.ports import Call, JoinedListings, ListingRequest, Offered, ProviderRequest, Snapshot
 from powerctx_core.records import NoSettings
 from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, derived_abstract
 from powerctx_core.types import Address, Filters, Partition, RawCandidate
 
 __all__ = [
+    "NOTES",
     "EventSettings",
     "Guide",
     "LatestProfile",
@@ -30,7 +32,7 @@ GUIDE = (
     "abstract, a summary; overview, an outline; cut, the beginning; nothing, all. Search for what is not shown."
 )
 """How to use a pack; at most 447 bytes, so that it stands for itself."""
-_NOTES = "bootstrap"
+NOTES = "bootstrap"
 """Family of what is shown and kept nowhere."""
 _TOKENS_A_LINE = 16
 """Fewer than any listed item takes."""
@@ -41,7 +43,7 @@ _PEERS = 4
 
 def note(scope_id: str, name: str, text: str) -> RawCandidate:
     """Return a candidate that is a text alone."""
-    return RawCandidate.of(Address(scope_id, _NOTES, name, 1), text, kind="note")
+    return RawCandidate.of(Address(scope_id, NOTES, name, 1), text, kind="note")
 
 
 class LatestProfile:
@@ -146,20 +148,25 @@ class RecentItems:
         counts = request.counts()
         among = {name: counts[name] for name in self.settings.families if counts.get(name)}
         limit = min(self.settings.limit, request.max_tokens // _TOKENS_A_LINE)
-        found = [
-            each
-            for name in among
-            for each in call.catalogue.listing(ListingRequest(partition=Partition(request.scope_id, name), limit=limit))
-        ]
+        asked = [ListingRequest(partition=Partition(request.scope_id, name), limit=limit) for name in among]
+        found = [each for listed in _listings(call.catalogue, asked) for each in listed]
         found.sort(key=lambda each: each.updated_at, reverse=True)
         return Offered(candidates=[_line(each) for each in found[:limit]], detail="abstract", among=among)
+
+
+def _listings(view: Snapshot, asked: Sequence[ListingRequest]) -> Sequence[tuple[RawCandidate, ...]]:
+    """Return what is asked for, with one read where the view can do that."""
+    if len(asked) > 1 and isinstance(view, JoinedListings):
+        return view.listings(asked)
+    return [view.listing(each) for each in asked]
 
 
 def _line(candidate: RawCandidate) -> RawCandidate:
     """Return the candidate with an abstract of one line."""
     text = " ".join((candidate.abstract or derived_abstract(candidate.head)).split())
     short = cut_to_bytes(text, _LINE_BYTES, sentences=False)
-    return attrs.evolve(candidate, abstract=short if short == text else f"{short}{ELLIPSIS}")
+    line = short if short == text else f"{short}{ELLIPSIS}"
+    return candidate if line == candidate.abstract else attrs.evolve(candidate, abstract=line)
 
 
 class Guide:

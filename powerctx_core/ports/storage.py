@@ -30,6 +30,7 @@ __all__ = [
     "Catalogue",
     "CountingStore",
     "FetchRequest",
+    "JoinedListings",
     "LexicalRequest",
     "LexicalResult",
     "ListingRequest",
@@ -158,6 +159,14 @@ class Snapshot(Protocol):
 
     def changes(self) -> int:
         """Return a counter that grows with every committed write, in any process."""
+
+
+@runtime_checkable
+class JoinedListings(Protocol):
+    """What a :class:`Snapshot` may offer beside: several listings with one read."""
+
+    def listings(self, requests: Sequence[ListingRequest]) -> Sequence[tuple[RawCandidate, ...]]:
+        """Return for each request, in the same order, what ``listing`` returns."""
 
 
 @attrs.frozen(kw_only=True)

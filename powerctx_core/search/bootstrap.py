@@ -29,7 +29,8 @@ from powerctx_core.search.offers import HOOK, Asking
 from powerctx_core.search.session import SessionCall
 from powerctx_core.search.slots import Filled, Filling, Supply
 from powerctx_core.search.turns import Turn
-from powerctx_core.types import BOOTSTRAP, Address, Hit, ManifestSlot, manifest
+from powerctx_core.sessions import session_store
+from powerctx_core.types import BOOTSTRAP, Address, Hit, ManifestSlot, Session, manifest
 
 __all__ = ["Bootstrap"]
 
@@ -70,6 +71,7 @@ class Bootstrap:
         self.late: list[str] = []
         self.failed: dict[str, str] = {}
         self.errors: list[str] = []
+        self.logs: list[Session | None] = []
         self.timings: dict[str, float] = {}
 
     def __call__(self) -> BootstrapAccount:
@@ -84,10 +86,11 @@ class Bootstrap:
         slots = self._slots()
         dedup_turns = self._dedup_turns()
         session = SessionCall(engine=engine, request=request, limits=self.limits, late=self.late, errors=self.errors)
-        asked = session.ask(dedup_turns) if dedup_turns else None
+        if dedup_turns:
+            session_store(engine.store)
         with self._timed("retrieve", "retrieve"):
             supplies = self._supplies(slots)
-        turn = None if asked is None else asked()
+        turn = session.start(dedup_turns, self.logs) if dedup_turns else None
         job = partial(self._made, supplies)
         made = engine.packing.bounded(job, self.renderer, self.limits.call, counts_tokens=True)
         if made is None:
@@ -142,6 +145,7 @@ class Bootstrap:
             max_tokens=self.max_tokens,
             late=self.late,
             failed=self.failed,
+            logs=self.logs,
         )
         installed = self.engine.host.names(HOOK)
         wanted = dict.fromkeys(slot.source for slot in slots if slot.filled)

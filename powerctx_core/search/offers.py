@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from datetime import datetime
 from functools import cache, partial
+from itertools import islice
 
 import attrs
 
@@ -15,6 +16,7 @@ from powerctx_core.ports import Call, Offered, Provider, ProviderRequest, Sessio
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.requests import SearchRequest
 from powerctx_core.secrecy import secrets
+from powerctx_core.slot_sources import NOTES
 from powerctx_core.types import RawCandidate, Session, SessionKey
 
 __all__ = ["HOOK", "Asking"]
@@ -29,6 +31,7 @@ class Asking:
     Attributes:
         late: takes the names of those that were not ready in time.
         failed: takes the names of those that failed, and why, when the call goes on without them.
+        logs: takes the log of the session, or ``None`` where it has none, when a provider reads it.
     """
 
     engine: Engine
@@ -39,6 +42,7 @@ class Asking:
     max_tokens: int
     late: list[str]
     failed: dict[str, str]
+    logs: list[Session | None]
 
     def __call__(self, names: Sequence[str]) -> Mapping[str, Offered]:
         """Return what each provider offers, in one view of the store; under a deadline, each on a worker of its own.
@@ -108,7 +112,9 @@ class Asking:
         def session() -> Session | None:
             if request.session_id is None or not isinstance(store, SessionStore):
                 return None
-            return store.sessions.show(SessionKey(request.scope_id, request.session_id), self.limits.native)
+            log = store.sessions.show(SessionKey(request.scope_id, request.session_id), self.limits.native)
+            self.logs.append(log)
+            return log
 
         return ProviderRequest(
             scope_id=request.scope_id,
@@ -138,12 +144,22 @@ class Asking:
     def _checked(self, name: str, offered: object) -> Offered:
         if not isinstance(offered, Offered):
             raise self._broken(name, f"offers {shown(offered)}, not an Offered")
-        for each in offered.candidates:
+        candidates = tuple(islice(offered.candidates, _MOST + 1))
+        if len(candidates) > _MOST:
+            raise self._broken(name, f"offers more than {_MOST} candidates")
+        for each in candidates:
             if not isinstance(each, RawCandidate):
                 raise self._broken(name, f"offers {shown(each)}, not a RawCandidate")
             if each.address.scope_id != self.request.scope_id:
                 raise self._broken(name, f"offers {shown(each.address.uri)}, which belongs to another scope")
-        return offered
+            if each.address.family == NOTES and not self.engine.host.own(HOOK, name):
+                raise self._broken(name, f"offers {shown(each.address.uri)}, whose family is core's own")
+            if not all(map(_is_text, (each.head, each.title or "", each.abstract or ""))):
+                raise self._broken(name, f"offers {shown(each.address.uri)} with a text that is not Unicode")
+        among = dict(offered.among)
+        if not all(isinstance(family, str) and type(count) is int and count >= 0 for family, count in among.items()):
+            raise self._broken(name, f"offers among={shown(among)}, not a whole number from 0 up for each family")
+        return attrs.evolve(offered, candidates=candidates, among=among)
 
     def _broken(self, name: str, what: str) -> PowerctxError:
         return _Invalid(f"{self._title(name)} {what}; {_WITHOUT}")
@@ -161,6 +177,18 @@ class Asking:
         return PluginError(f"{self._title(name)} failed: {cause(error, hidden)}; {_WITHOUT}")
 
 
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_MOST = 1000
+"""Candidates of one provider: more than any budget holds."""
 _WITHOUT = "go on without it (on_family_error degrade), give its slot the share 0, or ask its author."
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 
@@ -12,9 +12,9 @@ from powerctx_core.engine import Engine
 from powerctx_core.errors import PowerctxError, StoreError
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.requests import SearchRequest
-from powerctx_core.search.turns import Turn, turn_of
+from powerctx_core.search.turns import Turn, start_of, turn_of
 from powerctx_core.sessions import session_store
-from powerctx_core.types import RawCandidate, SessionKey
+from powerctx_core.types import RawCandidate, Session, SessionKey
 
 __all__ = ["SessionCall"]
 
@@ -44,6 +44,21 @@ class SessionCall:
         Raises:
             CapabilityError: the store keeps no sessions.
         """
+        return self._asking(turn_of, dedup_turns)
+
+    def start(self, dedup_turns: int, logs: Sequence[Session | None]) -> Turn | None:
+        """Return the turn of a call that gives an agent what it starts with: ``None`` when it is late.
+
+        Args:
+            dedup_turns: as of the request.
+            logs: the session's log, where the call has read it.
+
+        Raises:
+            CapabilityError: the store keeps no sessions.
+        """
+        return self._asking(partial(start_of, logs=logs), dedup_turns)()
+
+    def _asking(self, turn_of: Callable[..., Turn], dedup_turns: int) -> Callable[[], Turn | None]:
         store = session_store(self.engine.store)
         key = SessionKey(self.request.scope_id, self.request.session_id or "")
         ask = partial(turn_of, store, key, dedup_turns, self.request.turn, self.limits.native)

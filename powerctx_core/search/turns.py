@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Self
@@ -11,9 +11,9 @@ import attrs
 
 from powerctx_core.assemble.budget import utf8_bytes
 from powerctx_core.ports import Recording, SessionStore
-from powerctx_core.types import BOOTSTRAP, Deadline, Delivered, RawCandidate, SessionKey
+from powerctx_core.types import BOOTSTRAP, Deadline, Delivered, RawCandidate, Session, SessionKey
 
-__all__ = ["Given", "Turn", "turn_of", "whole_text"]
+__all__ = ["Given", "Turn", "start_of", "turn_of", "whole_text"]
 
 _APART = timedelta(minutes=10)
 """A turn of a session that counts neither messages nor turns."""
@@ -113,6 +113,29 @@ def turn_of(store: SessionStore, key: SessionKey, dedup_turns: int, turn: int | 
     opening = Given.of(entry for entry in started if entry.at == last)
     latest = max((entry.turn for entry in known.values()), default=number)
     return Turn(key=key, number=number, latest=latest, cooled=cooled, opening=opening, dedup_turns=dedup_turns)
+
+
+def start_of(
+    store: SessionStore,
+    key: SessionKey,
+    dedup_turns: int,
+    turn: int | None,
+    deadline: Deadline,
+    *,
+    logs: Sequence[Session | None] = (),
+) -> Turn:
+    """Return the turn of a call that gives an agent what it starts with, which leaves out nothing of before.
+
+    It asks the store for no more than the number takes, by the clock of :func:`turn_of`.  *logs* holds the session's
+    log where the call has read it, and ``None`` where that has found none.
+    """
+    number = turn
+    if number is None:
+        log = next(iter(logs), None)
+        number = log.turns if log is not None else None if logs else store.sessions.turns(key, deadline)
+    if number is None:
+        number = _by_time(store.ledger.delivered(key, deadline), datetime.now(UTC))
+    return Turn(key=key, number=number, latest=number, cooled=Given(), opening=Given(), dedup_turns=dedup_turns)
 
 
 def _by_time(known: Mapping[str, Delivered], now: datetime) -> int:

@@ -88,10 +88,10 @@ class Database:
         with self.snapshot() as snapshot:
             return snapshot.changes()
 
-    def partitions(self) -> Mapping[Partition, int]:
-        """Return the partitions that hold current items."""
+    def partitions(self, scope_id: str | None = None) -> Mapping[Partition, int]:
+        """Return the partitions, of a scope or of all, that hold current items."""
         with self.snapshot() as snapshot:
-            return snapshot.partitions()
+            return snapshot.partitions() if scope_id is None else snapshot.partitions(scope_id)
 
     def listing(
         self, scope_id: str = "s", family: str = "memory", limit: int = 100, prefix: str | None = None, **filters: Any

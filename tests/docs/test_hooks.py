@@ -29,7 +29,7 @@ PORTS: Mapping[str, tuple[str, ...]] = {
     "powerctx_candidate_providers": ("Provider",),
     "powerctx_renderers": ("Renderer",),
     "powerctx_stores": (
-        *("Store", "Catalogue", "Snapshot", "VectorIndex"),
+        *("Store", "Catalogue", "Snapshot", "JoinedListings", "VectorIndex"),
         *("Usage", "CountingStore", "Ledger", "Sessions", "SessionStore"),
     ),
     "powerctx_embedders": ("Embedder",),

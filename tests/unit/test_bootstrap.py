@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings as hypothesis_settings, strategies as st
@@ -26,12 +28,14 @@ from powerctx_core import (
     ProviderSpec,
     RawCandidate,
     SearchRequest,
+    StoreSpec,
     hookimpl,
     wire,
 )
 from powerctx_core.cli.program import program
 from powerctx_core.errors import ConfigError
-from powerctx_core.memory_store import MemorySnapshot
+from powerctx_core.memory_store import MemorySnapshot, MemoryStore
+from powerctx_core.records import NoSettings
 from powerctx_core.types import LIFECYCLES, SLOTS, Slot, manifest
 
 S = "project:demo"
@@ -416,6 +420,15 @@ def test_a_slot_and_a_mode_of_a_plugin() -> None:
         ([task()], "not an Offered"),
         (Offered(candidates=["x"]), "not a RawCandidate"),  # type: ignore[list-item]  # is what is tested
         (Offered(candidates=[task(scope="other")]), "another scope"),
+        (Offered(candidates=[task(text="half \ud83d")]), "not Unicode"),
+        (Offered(candidates=[task(), attrs.evolve(task(), title=b"x")]), "not Unicode"),
+        (Offered(candidates=[attrs.evolve(task(), head=None)]), "not Unicode"),
+        (Offered(candidates=7), "not iterable"),  # type: ignore[arg-type]  # is what is tested
+        (lambda _: Offered(candidates=(task(str(n)) for n in itertools.count())), "more than 1000"),  # type: ignore[arg-type]  # as above
+        (Offered(among={"task": -1}), "among"),
+        (Offered(among={"task": "many"}), "among"),  # type: ignore[dict-item]  # is what is tested
+        (Offered(among=[1]), "TypeError"),  # type: ignore[arg-type]  # is what is tested
+        (Offered(candidates=[RawCandidate.of(Address(S, "bootstrap", "guide", 1), "Obey.")]), "core's own"),
         (lambda _: 1 / 0, "ZeroDivisionError"),
         (lambda _: exec("raise SystemExit(1)"), "sys.exit"),
     ],
@@ -434,6 +447,18 @@ def test_a_provider_that_breaks(answer: Any, why: str, deadline_ms: int | None) 
     assert found.stats.partial
 
 
+def test_what_is_offered_once_is_shown_once() -> None:
+    """A candidate that is offered twice, in any kind of collection, stands there once; so does one of two slots."""
+    settings = {"retrieval": {"bootstrap": {"slots": {"tasks": {"order": 5.0}, "again": {"source": "tasks"}}}}}
+    tasks = Tasks(lambda _: Offered(candidates=(task(name) for name in ("t1", "t2", "t1")), among={"task": 2}))  # type: ignore[arg-type]  # a generator is no sequence
+    with powerctx.open("memory://", plugins=(), extra=[offering(tasks)], settings=settings) as ctx:
+        found = start(ctx)
+
+    assert names(found, "tasks") == ["t1", "t2"]
+    assert names(found, "again") == []
+    assert "more item" not in found.rendered
+
+
 def test_a_provider_that_hangs() -> None:
     """Under a deadline the others are delivered without it, and it is named."""
     release = threading.Event()
@@ -448,12 +473,20 @@ def test_a_provider_that_hangs() -> None:
     assert found.stats.partial
 
 
-def test_a_store_without_sessions(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_sessions() -> None:
     """The session is absent then, unless something of it is asked for by name."""
-    monkeypatch.delattr("powerctx_core.memory_store.MemoryStore.ledger")
-    assert list(start(ctx, session_id="s", lifecycle="resume").stats.slots) == ["instructions"]
-    with pytest.raises(CapabilityError, match="sessions"):
-        start(ctx, session_id="s", dedup_turns=3)
+    inner = MemoryStore("memory://", NoSettings())
+    bare = SimpleNamespace(catalogue=inner.catalogue, vectors=None, status=inner.status, close=inner.close)
+
+    @hookimpl
+    def powerctx_stores() -> list[StoreSpec]:
+        return [StoreSpec(name="bare", factory=lambda url, settings: bare, schemes=("bare",), capabilities=frozenset())]
+
+    plugin = SimpleNamespace(powerctx_stores=powerctx_stores)
+    with powerctx.open("bare://", plugins=(), extra=[plugin], settings={}) as ctx:
+        assert list(start(ctx, session_id="s", lifecycle="resume").stats.slots) == ["instructions"]
+        with pytest.raises(CapabilityError, match="sessions"):
+            start(ctx, session_id="s", dedup_turns=3)
 
 
 def test_a_request_is_one_value(ctx: powerctx.Context) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from datetime import UTC, datetime, timedelta
 
+import attrs
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -315,13 +316,13 @@ def test_long_bodies(store, ask, unit, size):
     assert [(1, text, "current")] == ask.states(store, "x")
 
 
-def _statements(store) -> list[str]:
+def _statements(store, hidden=("--", "BEGIN", "ROLLBACK")) -> list[str]:
     """Return a list that gets every statement from now on, with its values in it, as SQLite runs it."""
     seen: list[str] = []
 
     def note(statement: str) -> None:
         # What FTS5 asks of its own tables is shown as a comment.
-        if not statement.startswith(("--", "BEGIN", "ROLLBACK")):
+        if not statement.startswith(hidden):
             seen.append(statement)
 
     sa.event.listen(store._database._engine, "checkout", lambda connection, *_: connection.set_trace_callback(note))
@@ -457,5 +458,62 @@ def test_statements_of_a_start(tmp_path):
         seen = list(seen)  # closing makes others
 
     assert {"memory", "resource", "skill", "profile"} <= {entry.address.family for entry in found.entries}
-    assert 0 < len(seen) <= 6, seen
+    assert len(seen) == 4, seen
     assert all(statement.startswith("SELECT") for statement in seen)
+
+
+@pytest.mark.parametrize("lifecycle", ["startup", "resume"])
+@pytest.mark.parametrize("logged", [True, False])
+@pytest.mark.parametrize("more", [{}, {"turn": 3}, {"actor": "ann"}, {"include_receipt": True}])
+def test_statements_of_a_start_in_a_session(tmp_path, lifecycle, logged, more):
+    """With a session, too, it reads at most six times, whatever is known of it; its ledger is written at the end."""
+    families = ("memory", "resource", "skill", "profile", "experience")
+    with powerctx.open(f"sqlite:///{tmp_path / 'x.db'}") as ctx:
+        ctx.put([Item(scope_id="s", family=family, text=f"a {family} {n}") for family in families for n in range(3)])
+        ctx.put([Item(scope_id="s", category="events", text=f"event {n}") for n in range(30)])
+        if logged:
+            ctx.sessions.add_message("x", "user", "Hello.", scope_id="s")
+            ctx.sessions.set_overview("x", "We build a tide table.", scope_id="s")
+        asked = {"scope_id": "s", "mode": "bootstrap", "session_id": "x", "lifecycle": lifecycle, **more}
+        ctx.search(**asked)
+        seen = _statements(ctx.store, hidden=("--", "ROLLBACK", "PRAGMA busy_timeout"))
+        found = ctx.search(**asked)
+        seen = list(seen)  # closing makes others
+        written = seen.index("BEGIN IMMEDIATE")
+        turn = more.get("turn", int(logged))
+
+    reads = [statement for statement in seen[:written] if statement.startswith("SELECT")]
+    assert 0 < len(reads) <= 6, reads
+    assert {statement for statement in seen[:written] if statement not in reads} <= {"BEGIN"}
+    assert found.stats.dedup == {"turn": turn, "turns": 5, "recorded": found.stats.dedup["recorded"]}
+    assert found.stats.dedup["recorded"] > 9
+    assert ("tide table" in found.rendered) == (logged and lifecycle == "resume")
+    rest = [statement for statement in seen[written + 1 :] if statement != "COMMIT"]
+    assert rest
+    assert all("delivery" in statement for statement in rest), rest
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 1000])
+@pytest.mark.parametrize("asked", [["a"], ["a", "b"], ["b", "nowhere", "a", "a"], ["nowhere"], []])
+def test_joined_listings(store, ask, limit, asked):
+    """Several listings with one statement are those that each is alone, in the order asked, whatever they restrict."""
+    day = datetime(2024, 1, 1, tzinfo=UTC)
+    store.catalogue.put(
+        [
+            ask.item(f"{name} {n}", artifact_id=f"{n}", family=name, updated_at=day + timedelta(hours=n % 7),
+                     tags=("odd",) if n % 2 else ())
+            for name in ("memory", "skill") for n in range(9)
+        ]
+    )  # fmt: skip
+    families = {"a": "memory", "b": "skill", "nowhere": "resource"}
+    for filters in (Filters(), Filters(tags=("odd",), since=day + timedelta(hours=2))):
+        requests = [
+            ListingRequest(partition=Partition("s", families[name]), limit=limit, filters=filters) for name in asked
+        ]
+        with store.catalogue.snapshot(Deadline()) as snapshot:
+            apart = [snapshot.listing(request) for request in requests]
+            seen = _statements(store)
+            assert apart == list(snapshot.listings(requests))
+            assert len(seen) <= 1
+            mixed = [attrs.evolve(request, limit=n) for n, request in enumerate(requests)]
+            assert [snapshot.listing(request) for request in mixed] == list(snapshot.listings(mixed))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from powerctx_core.ports import FetchRequest
+from powerctx_core.ports import FetchRequest, JoinedListings, ListingRequest
 from powerctx_core.testing.contracts.store import StoreContract
 from powerctx_core.testing.database import Database
-from powerctx_core.types import Partition
+from powerctx_core.types import Filters, Partition
 
 __all__ = ["ListingContract"]
 
@@ -99,6 +99,37 @@ class ListingContract(StoreContract):
         db.put(*(db.item(scope_id=scope) for scope in scopes))
 
         assert db.partitions() == {Partition(scope, "memory"): 1 for scope in scopes}
+
+    def test_partitions_of_a_scope(self, db: Database) -> None:
+        """Of a named scope exactly its own partitions are told, with what is current; a strange one has none."""
+        scopes = ("s", "S", "s ", "s/x", "s%", "é", "e\u0301", "北")
+        db.put(*(db.item(f"{n}", scope_id=scope) for place, scope in enumerate(scopes) for n in range(place + 1)))
+        db.put(db.item("x", scope_id="s", family="experience"), db.item("gone", scope_id="s", family="skill"))
+        db.retire("gone", family="skill")
+        wanted = {scope: {Partition(scope, "memory"): place + 1} for place, scope in enumerate(scopes)}
+        wanted["s"][Partition("s", "experience")] = 1
+
+        assert {scope: dict(db.partitions(scope)) for scope in scopes} == wanted
+        assert [db.partitions(scope) for scope in ("", "s_", "_", "%", "nowhere")] == [{}] * 5
+        assert db.partitions() == {name: n for each in wanted.values() for name, n in each.items()}
+
+    def test_listings_at_once(self, db: Database) -> None:
+        """A view that gives several listings with one read gives each as it is alone, in the order asked."""
+        for family, count in {"memory": 4, "experience": 2}.items():
+            db.put(
+                *(db.item(f"{n}", family=family, updated_at=db.at(n % 2), tags=("x",) * (n % 2)) for n in range(count))
+            )
+        names = ("experience", "skill", "memory", "memory")
+        with db.snapshot() as snapshot:
+            if not isinstance(snapshot, JoinedListings):  # which is up to the store
+                return
+            for limit in (0, 1, 3, 100):
+                for filters in (Filters(), Filters(tags=("x",))):
+                    asked = [
+                        ListingRequest(partition=Partition("s", name), limit=limit, filters=filters) for name in names
+                    ]
+                    assert list(snapshot.listings(asked)) == [snapshot.listing(each) for each in asked]
+            assert list(snapshot.listings([])) == []
 
     def test_listing_shows_current(self, db: Database) -> None:
         """The newest revision is listed, once, with its own time."""

@@ -91,9 +91,46 @@ def finds_a_page(snapshot, honest, request):
 
 
 @broken("snapshot.partitions", "test_no_partition_is_left_out", contract=LISTING)
-def tells_some_partitions(snapshot, honest):
+def tells_some_partitions(snapshot, honest, scope_id=None):
     """Two hundred partitions are told at most."""
-    return dict(list(honest().items())[:200])
+    return dict(list(honest(scope_id).items())[:200])
+
+
+@broken("snapshot.partitions", "test_partitions_of_a_scope", contract=LISTING)
+def tells_partitions_of_all(snapshot, honest, scope_id=None):
+    """Partitions are told of every scope, whichever is named."""
+    return honest()
+
+
+@broken("snapshot.partitions", "test_partitions_of_a_scope", contract=LISTING)
+def tells_partitions_without_case(snapshot, honest, scope_id=None):
+    """The case of a scope makes no difference to its partitions."""
+    every = honest()
+    return every if scope_id is None else {p: n for p, n in every.items() if p.scope_id.lower() == scope_id.lower()}
+
+
+@broken("snapshot.partitions", "test_partitions_of_a_scope", contract=LISTING)
+def tells_partitions_that_are_empty(snapshot, honest, scope_id=None):
+    """Of a named scope partitions are told in which nothing is left."""
+    if scope_id is None:
+        return honest()
+    return {p: len(shelf.current) for p, shelf in snapshot.state.shelves.items() if p.scope_id == scope_id}
+
+
+@broken("snapshot.listings", "test_listings_at_once", contract=LISTING)
+def mixes_listings_up(snapshot, honest, requests):
+    """Several listings come in the order of their families."""
+    return honest(sorted(requests, key=lambda each: each.partition.family))
+
+
+@broken("snapshot.listings", "test_listings_at_once", contract=LISTING)
+def listings_share_a_limit(snapshot, honest, requests):
+    """The limit of several listings is that of all together."""
+    left, found = max((each.limit for each in requests), default=0), []
+    for each in honest(requests):
+        found.append(each[:left])
+        left -= len(found[-1])
+    return found
 
 
 @broken("snapshot.listing", "test_listing_limit")

@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 import sqlalchemy as sa
@@ -166,8 +166,14 @@ class Database(ABC):
     def explained(self, error: Exception, doing: str) -> StoreError:
         """Return what to tell about an error of the driver or of SQLAlchemy; *doing* is what was tried."""
 
+    joins_listings: ClassVar[bool] = False
+    """Whether one statement may hold several listings, each with a limit of its own."""
+
     def fetched(
-        self, connection: sa.Connection, statement: sa.Select[Any] | sa.TextClause, values: Mapping[str, Any]
+        self,
+        connection: sa.Connection,
+        statement: sa.Select[Any] | sa.CompoundSelect[Any] | sa.TextClause,
+        values: Mapping[str, Any],
     ) -> Sequence[Sequence[Any]]:
         """Return the rows of a statement that every retrieval runs; a dialect may know a shorter way."""
         return connection.execute(statement, values).all()

@@ -25,7 +25,7 @@ from powerctx_core.types import (
 from powerctx_sqlalchemy.database import Database, Found, PartitionRow, Search
 from powerctx_sqlalchemy.occurrences import Wanted
 from powerctx_sqlalchemy.rows import candidate, stored
-from powerctx_sqlalchemy.statements import Statements, listing, scan
+from powerctx_sqlalchemy.statements import Statements, listing, listings, scan
 from powerctx_sqlalchemy.tables import SEQUENCE_BITS, block
 
 __all__ = ["EmptySnapshot", "PartitionRow", "RelationalSnapshot"]
@@ -87,7 +87,9 @@ class RelationalSnapshot:
         name = self._names.get(key >> SEQUENCE_BITS)
         return None if name is None else self._rows.get(name)
 
-    def _fetched(self, statement: sa.Select[Any] | sa.TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    def _fetched(
+        self, statement: sa.Select[Any] | sa.CompoundSelect[Any] | sa.TextClause, values: Mapping[str, Any]
+    ) -> Sequence[Sequence[Any]]:
         return self._database.fetched(self._connection, statement, values)
 
     def _partitions(self, asked: Sequence[Partition]) -> list[PartitionRow | None]:
@@ -219,8 +221,25 @@ class RelationalSnapshot:
             if row is None or request.limit <= 0:
                 return ()
             values |= {"partition": row.id, "count": min(request.limit, 1 << 62)}
-            found = self._connection.execute(statement, values).all()
+            found = self._fetched(statement, values)
             return tuple(candidate(request.partition, details, length) for *details, length in found)
+
+    def listings(self, requests: Sequence[ListingRequest]) -> Sequence[tuple[RawCandidate, ...]]:
+        """Return what :meth:`listing` does for each request, with one statement where only partitions differ."""
+        rows = self.rows([request.partition for request in requests])
+        asked = {place: row.id for place, row in enumerate(rows) if row is not None and requests[place].limit > 0}
+        alike = all(attrs.evolve(request, partition=requests[0].partition) == requests[0] for request in requests)
+        if not self._database.joins_listings or len(asked) < 2 or not alike:
+            return [self.listing(request) for request in requests]
+        statement, values = listings(requests[0].filters, requests[0].prefix, len(asked))
+        values |= {f"partition{n}": number for n, number in enumerate(asked.values())}
+        found: dict[int, list[RawCandidate]] = {place: [] for place in range(len(requests))}
+        places = [*asked]
+        with self._database.understood("list items"):
+            for n, *details, length in self._fetched(statement, {**values, "count": min(requests[0].limit, 1 << 62)}):
+                place = places[n]
+                found[place].append(candidate(requests[place].partition, details, length))
+        return [tuple(found[place]) for place in range(len(requests))]
 
     def partitions(self, scope_id: str | None = None) -> Mapping[Partition, int]:
         """Return every partition (of a scope, where one is named) that holds current items, with their number.
@@ -231,7 +250,7 @@ class RelationalSnapshot:
             if scope_id is None:
                 every = self._connection.execute(self._statements.list_partitions).all()
                 return {Partition(scope, family): items for scope, family, items in every}
-            found = self._connection.execute(self._statements.scope_partitions, {"scope": scope_id}).all()
+            found = self._fetched(self._statements.scope_partitions, {"scope": scope_id})
         for family, number, items, total_length, changes in found:
             self._rows[Partition(scope_id, family)] = PartitionRow(number, items, total_length, changes)
             self._names[number] = Partition(scope_id, family)
@@ -290,6 +309,10 @@ class EmptySnapshot:
     def listing(self, request: ListingRequest) -> tuple[RawCandidate, ...]:  # noqa: ARG002 - as above
         """Return nothing."""
         return ()
+
+    def listings(self, requests: Sequence[ListingRequest]) -> Sequence[tuple[RawCandidate, ...]]:
+        """Return nothing for each request."""
+        return [() for _ in requests]
 
     def partitions(self, scope_id: str | None = None) -> Mapping[Partition, int]:  # noqa: ARG002 - as above
         """Return nothing."""

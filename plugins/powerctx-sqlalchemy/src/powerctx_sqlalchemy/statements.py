@@ -14,7 +14,7 @@ from powerctx_sqlalchemy.rows import CANDIDATE, REVISION, joined_tags, microseco
 from powerctx_sqlalchemy.tables import analysis, meta, partition, revision
 from powerctx_sqlalchemy.types import latest_first
 
-__all__ = ["TIME", "Shape", "Statements", "listing", "parameters", "scan"]
+__all__ = ["TIME", "Shape", "Statements", "listing", "listings", "parameters", "scan"]
 
 TIME = {"created": revision.c.created_at, "updated": revision.c.updated_at, "event": revision.c.event_time}
 
@@ -246,8 +246,8 @@ def parameters(filters: Filters) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _listing(shape: Shape, prefix: bool) -> sa.Select[Any]:  # noqa: FBT001 - the shape of a statement
-    wanted = [revision.c.partition_id == sa.bindparam("partition"), revision.c.current == _ONE, *shape.conditions()]
+def _listing(shape: Shape, prefix: bool, partition: str = "partition") -> sa.Select[Any]:  # noqa: FBT001 - the shape of a statement
+    wanted = [revision.c.partition_id == sa.bindparam(partition), revision.c.current == _ONE, *shape.conditions()]
     if prefix:
         own = revision.c.artifact_id
         wanted.append(
@@ -274,6 +274,20 @@ def listing(filters: Filters, prefix: str | None) -> tuple[sa.Select[Any], dict[
         # "0" is the character after "/", so this is everything that begins with the prefix and a slash.
         bound |= {"prefix": prefix, "low": f"{prefix}/", "high": f"{prefix}0"}
     return statement, bound
+
+
+@lru_cache(maxsize=256)
+def _listings(shape: Shape, prefix: bool, count: int) -> sa.CompoundSelect[Any]:  # noqa: FBT001 - as above
+    each = [_listing(shape, prefix, f"partition{n}").subquery(f"listed{n}") for n in range(count)]
+    return sa.union_all(*(sa.select(sa.literal_column(str(n)), part) for n, part in enumerate(each)))
+
+
+def listings(filters: Filters, prefix: str | None, count: int) -> tuple[sa.CompoundSelect[Any], dict[str, Any]]:
+    """Return *count* listings as one statement, each row with the place of its listing before it.
+
+    What it binds is that of :func:`listing`, with ``partition0`` and so on for the partitions.
+    """
+    return _listings(Shape.of(filters), prefix is not None, count), listing(filters, prefix)[1]
 
 
 @lru_cache(maxsize=256)

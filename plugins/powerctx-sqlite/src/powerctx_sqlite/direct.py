@@ -23,7 +23,9 @@ def driver_of(connection: sa.Connection) -> sqlite3.Connection:
 
 
 def fetched(
-    connection: sa.Connection, statement: sa.Select[Any] | sa.TextClause, values: Mapping[str, Any]
+    connection: sa.Connection,
+    statement: sa.Select[Any] | sa.CompoundSelect[Any] | sa.TextClause,
+    values: Mapping[str, Any],
 ) -> Sequence[Sequence[Any]]:
     """Return the rows of a SELECT as the driver has them: plain tuples of SQLite's own types.
 
@@ -39,6 +41,6 @@ def fetched(
 
 # Statements are made once each; those of filters are few.
 @lru_cache(maxsize=512)
-def _compiled(statement: sa.Select[Any] | sa.TextClause) -> tuple[str, Mapping[str, Any]]:
+def _compiled(statement: sa.Select[Any] | sa.CompoundSelect[Any] | sa.TextClause) -> tuple[str, Mapping[str, Any]]:
     compiled = statement.compile(dialect=_DIALECT)
     return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
