@@ -37,6 +37,7 @@ from powerctx_core.testing.contracts.family import FamilyContract
 from powerctx_core.testing.contracts.hostile import HostileContract
 from powerctx_core.testing.contracts.lexical import LexicalContract
 from powerctx_core.testing.contracts.package import PluginContract
+from powerctx_core.testing.contracts.provider import ProviderContract
 from powerctx_core.testing.contracts.reference import ReferenceContract
 from powerctx_core.testing.contracts.state import StateContract
 from powerctx_core.testing.contracts.statistics import StatisticsContract
@@ -53,6 +54,7 @@ __all__ = [
     "Lack",
     "LexicalContract",
     "PluginContract",
+    "ProviderContract",
     "ReferenceContract",
     "StateContract",
     "StatisticsContract",

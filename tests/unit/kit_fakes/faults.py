@@ -30,6 +30,7 @@ GROUPS = (
     "families",
     "searching",
     "answers",
+    "providers",
     "packages",
 )
 """The modules that hold faults."""

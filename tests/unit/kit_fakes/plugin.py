@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from kit_fakes.faults import Fault, load
-from powerctx_core import EmbedderSpec, FamilySpec, StoreSpec, TokenEstimatorSpec, hookimpl
+from powerctx_core import EmbedderSpec, FamilySpec, ProviderSpec, StoreSpec, TokenEstimatorSpec, hookimpl
 
 
 def faults() -> list[Fault]:
@@ -30,6 +30,12 @@ def powerctx_families() -> Iterator[FamilySpec]:
 def powerctx_embedders() -> Iterator[EmbedderSpec]:
     """Offer the embedders."""
     yield from (fault.record for fault in faults() if isinstance(fault.record, EmbedderSpec))
+
+
+@hookimpl
+def powerctx_candidate_providers() -> Iterator[ProviderSpec]:
+    """Offer the candidate providers."""
+    yield from (fault.record for fault in faults() if isinstance(fault.record, ProviderSpec))
 
 
 @hookimpl
