@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import attrs
 
-from powerctx_core.arguments import artifact_named, artifacts_named, as_text, listed, request_of, to_explain
+from powerctx_core.arguments import artifact_named, artifacts_named, as_text, listed, parts_told, request_of, to_explain
 from powerctx_core.asking import Asking
 from powerctx_core.blame import Blame
 from powerctx_core.embedding import Embedding
@@ -188,49 +188,57 @@ class Context:
                 found = snapshot.latest(scope_id, family, artifact_id)
             else:
                 found = snapshot.get(Address(scope_id, family, artifact_id, revision))
+            parts = None if found is not None else parts_told(snapshot, scope_id, family, artifact_id)
         if found is None:
-            raise NotFound(f"{as_text(uri)} is not stored (or retired); `powerctx history` shows what was.")
+            raise NotFound(
+                f"{as_text(uri)} {parts or 'is not stored (or retired); `powerctx history` shows what was.'}"
+            )
         return found
 
-    def history(self, uri: str | Address) -> tuple[Revision, ...]:
+    def history(self, uri: str | Address, *, scope_id: str | None = None) -> tuple[Revision, ...]:
         """Return every revision of an artifact, oldest first; a revision in *uri* is ignored.
+
+        Args:
+            uri: as of :meth:`get`.
+            scope_id: as of :meth:`get`.
 
         Raises:
             NotFound: nothing was ever stored there, or it was purged.
         """
         self._check_open()
-        scope_id, family, artifact_id, _ = artifact_named(uri)
+        scope_id, family, artifact_id, _ = artifact_named(uri, scope_id)
         with self._blame(), self.store.catalogue.snapshot(Deadline()) as snapshot:
             revisions = snapshot.history(scope_id, family, artifact_id)
+            parts = None if revisions else parts_told(snapshot, scope_id, family, artifact_id)
         if not revisions:
-            raise NotFound(f"{as_text(uri)} has no revisions.")
+            raise NotFound(f"{as_text(uri)} {parts or 'has no revisions.'}")
         return revisions
 
-    def retire(self, uris: str | Address | Iterable[str | Address]) -> int:
+    def retire(self, uris: str | Address | Iterable[str | Address], *, scope_id: str | None = None) -> int:
         """Take artifacts out of retrieval at once and return how many were in it; exact revisions stay readable.
 
-        An artifact is retired as a whole: a revision in a URI is ignored.
+        An artifact is retired as a whole: a revision in a URI is ignored.  URIs may be relative to *scope_id*.
         """
         self._check_open()
-        artifacts = artifacts_named(uris)
+        artifacts = artifacts_named(uris, scope_id)
         with self._blame():
             return self.store.catalogue.retire(artifacts)
 
-    def purge(self, uris: str | Address | Iterable[str | Address]) -> int:
+    def purge(self, uris: str | Address | Iterable[str | Address], *, scope_id: str | None = None) -> int:
         """Delete artifacts with all revisions and terms for good and return the number of revisions deleted.
 
-        An artifact is deleted as a whole: a revision in a URI is ignored.
+        An artifact is deleted as a whole: a revision in a URI is ignored.  URIs may be relative to *scope_id*.
         """
         self._check_open()
-        artifacts = artifacts_named(uris)
+        artifacts = artifacts_named(uris, scope_id)
         with self._blame():
             return self.store.catalogue.purge(artifacts)
 
-    def mark_used(self, uris: str | Address | Iterable[str | Address]) -> int:
+    def mark_used(self, uris: str | Address | Iterable[str | Address], *, scope_id: str | None = None) -> int:
         """Count one more use of each artifact, for ``trim="value"``, and return how many of them are stored.
 
         Say what really was of use, such as what the model cited; ``prepare`` and ``find`` never count.  An artifact is
-        counted as a whole, once in a call: a revision in a URI is ignored.
+        counted as a whole, once in a call: a revision in a URI is ignored.  URIs may be relative to *scope_id*.
 
         Raises:
             CapabilityError: the store keeps no usage counts.
@@ -242,7 +250,7 @@ class Context:
                 "mark_used needs a store that keeps usage counts, which this one does not; use another store, or let "
                 "the setting trim.use be 0."
             )
-        artifacts = artifacts_named(uris)
+        artifacts = artifacts_named(uris, scope_id)
         with self._blame():
             return self.store.usage.add(artifacts)
 

@@ -11,6 +11,8 @@ from powerctx_core.cli.options import Invocation, common, examples
 
 __all__ = ["forget", "history", "read"]
 
+_scope = click.option("--scope", metavar="SCOPE", help="What a relative URI, as a pack shows it, belongs to.")
+
 
 @click.command(
     epilog=examples(
@@ -19,7 +21,7 @@ __all__ = ["forget", "history", "read"]
     )
 )
 @click.argument("uri")
-@click.option("--scope", metavar="SCOPE", help="What a relative URI, as a pack shows it, belongs to.")
+@_scope
 @common
 @click.pass_obj
 def read(invocation: Invocation, /, *, uri: str, scope: str | None) -> None:
@@ -37,16 +39,22 @@ def read(invocation: Invocation, /, *, uri: str, scope: str | None) -> None:
         output.text(revision.item.text)
 
 
-@click.command(epilog=examples('powerctx history "powerctx://project%3Ademo/memory/adr-0017"'))
+@click.command(
+    epilog=examples(
+        'powerctx history "powerctx://project%3Ademo/memory/adr-0017"',
+        "powerctx history memory/adr-0017 --scope project:demo",
+    )
+)
 @click.argument("uri")
+@_scope
 @common
 @click.pass_obj
-def history(invocation: Invocation, /, *, uri: str) -> None:
+def history(invocation: Invocation, /, *, uri: str, scope: str | None) -> None:
     """List the revisions of one item, oldest first."""
     from powerctx_core import wire
 
     with invocation.open() as ctx:
-        revisions = ctx.history(uri)
+        revisions = ctx.history(uri, scope_id=scope)
     if invocation.json:
         output.emit_json([wire.to_json(revision) for revision in revisions])
         return
@@ -69,24 +77,26 @@ def history(invocation: Invocation, /, *, uri: str) -> None:
 @click.command(
     epilog=examples(
         'powerctx forget "powerctx://project%3Ademo/memory/adr-0017"',
+        "powerctx forget memory/adr-0017 --scope project:demo",
         'powerctx forget --purge --yes "powerctx://project%3Ademo/memory/secret"',
     )
 )
 @click.argument("uris", metavar="URI...", nargs=-1, required=True)
+@_scope
 @click.option("--purge", is_flag=True, help="Delete all revisions for good instead.")
 @click.option("--yes", is_flag=True, help="Do not ask before --purge.")
 @common
 @click.pass_obj
-def forget(invocation: Invocation, /, *, uris: tuple[str, ...], purge: bool, yes: bool) -> None:
+def forget(invocation: Invocation, /, *, uris: tuple[str, ...], scope: str | None, purge: bool, yes: bool) -> None:
     """Take items out of retrieval at once; their exact revisions stay readable.
 
     A revision in a URI has no meaning here: the whole item is meant. When one URI names nothing, nothing is done.
     """
     with invocation.open() as ctx:
-        revisions = sum(len(ctx.history(uri)) for uri in dict.fromkeys(uris))
+        revisions = sum(len(ctx.history(uri, scope_id=scope)) for uri in dict.fromkeys(uris))
         if purge and not yes:
             _confirm(f"Delete {output.pieces(revisions, 'revision')} of {output.pieces(len(uris), 'item')} for good?")
-        number = ctx.purge(uris) if purge else ctx.retire(uris)
+        number = ctx.purge(uris, scope_id=scope) if purge else ctx.retire(uris, scope_id=scope)
     if invocation.json:
         output.emit_json({"purged_revisions" if purge else "retired": number})
     elif purge:

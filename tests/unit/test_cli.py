@@ -310,6 +310,17 @@ def test_prepare_with_a_frame_above_the_budget() -> None:
     assert "empty (budget): what the renderer always writes exceeds the budget in bytes; raise it" in result.stderr
 
 
+def test_uris_of_a_pack() -> None:
+    """What a pack cites can be looked up and forgotten as it stands there, with the scope that was searched."""
+    stored("first", "second")
+    relative = ("memory/m1", "--store", STORE)
+    failed(run("history", *relative), 2, "pass that scope too")
+    failed(run("forget", *relative), 2, "pass that scope too")
+    assert "current" in run("history", *relative, "--scope", SCOPE).stdout
+    assert run("forget", *relative, "--scope", SCOPE).stdout == "1 item retired\n"
+    failed(run("read", *relative, "--scope", SCOPE), 1, "is not stored")
+
+
 def test_prepare_split() -> None:
     """--delivery split prints the stable part, says how many items a tool can read, and gives the tool with --json."""
     stored("We chose SQLite because it is a file.")

@@ -658,6 +658,29 @@ def test_uris_as_the_text_shows_them(ctx: powerctx.Context) -> None:
         ctx.get("memory/a")
 
 
+def test_uris_of_a_pack_are_taken_by_every_call(ctx: powerctx.Context) -> None:
+    """History, use, retirement and purge take what a pack cites, whole or relative with the scope of the call."""
+    ctx.put([note("a/b c", "walrus one"), note("d", "walrus two")])
+    for entry in pack(ctx).entries:
+        for uri, scope in ((entry.ref, S), (entry.uri, None), (entry.uri, "elsewhere")):
+            assert [each.address for each in ctx.history(uri, scope_id=scope)] == [entry.address]
+            assert ctx.mark_used(uri, scope_id=scope) == 1
+        with pytest.raises(InvalidRequest, match="pass that scope too"):
+            ctx.history(entry.ref)
+        assert ctx.retire([entry.ref], scope_id=S) == 1
+        assert ctx.purge(entry.ref, scope_id=S) == 1
+
+
+def test_a_document_in_parts_says_how_it_is_read(ctx: powerctx.Context) -> None:
+    """Its own URI is nobody's, and the error names the first and the last part; what is not stored is told as that."""
+    ctx.put([note(f"bike.md#{n}", f"walrus part {n}") for n in range(1, 13)])
+    for call in (ctx.get, ctx.history):
+        with pytest.raises(NotFound, match=r"in parts.*memory/bike\.md%231 to .*memory/bike\.md%2312\.$"):
+            call("memory/bike.md", scope_id=S)
+        with pytest.raises(NotFound, match=r"not stored|no revisions"):
+            call("memory/walrus.md", scope_id=S)
+
+
 def test_target_uri_and_level_of_a_list(ctx: powerctx.Context) -> None:
     """A list can be held to what lies below a URI, and to items or directories."""
     ctx.put([note("a", "walrus a", kind="directory"), note("a/b", "walrus b"), note("ab", "walrus d")])
