@@ -115,7 +115,7 @@ class Retrieval:
             hits=ordered(policy, sources, fetched.groups),
             embeddings=embeddings,
             sources=sources,
-            ask=lambda again: None if limits.native.passed else fetch(again, self.lanes),
+            ask=lambda again, known: None if limits.native.passed else fetch(again, self.lanes, known),
         )
 
     def _source(

@@ -76,11 +76,13 @@ class TierPlan:
         chosen: place of the candidate -> its form, in the order of the candidates.
         left: what remains of the room.
         sample: places of the candidates that might be chosen, where these were not all.
+        least: what those cost that are chosen and readable, each at its shortest text.
     """
 
     chosen: Mapping[int, Rung]
     left: float
     sample: tuple[int, ...] = ()
+    least: float = 0.0
 
     @property
     def unread(self) -> tuple[int, ...]:
@@ -120,7 +122,8 @@ def plan_tiers(
     for place in [*sorted(fill.chosen), *(each for each in range(len(ladders)) if each not in fill.chosen)]:
         fill.cut(place)
     fill.bare()
-    return TierPlan(chosen=dict(sorted(fill.chosen.items())), left=fill.left)
+    least = sum(ladders[place].rungs[0].cost for place, rung in fill.chosen.items() if rung.detail != "uri")
+    return TierPlan(chosen=dict(sorted(fill.chosen.items())), left=fill.left, least=least)
 
 
 class _Fill:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.requests import PrepareRequest
 
-__all__ = ["check_names", "check_prepare", "deadline_options", "prepare_options", "prepare_request"]
+__all__ = ["check_names", "check_prepare", "deadline_options", "gate_option", "prepare_options", "prepare_request"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,6 +30,12 @@ _DEADLINE = (
         metavar="WHAT",
         help="fail, or degrade: go on without a family that fails; the setting recall.on_family_error when absent.",
     ),
+)
+gate_option = click.option(
+    "--gate",
+    metavar="ID|FILE",
+    help="off, id or alias of a gate policy such as v2, or a TOML file of one (a path, or NAME.toml): judge what "
+    "was found, and admit more if thin; the setting recall.gate when absent.",
 )
 _PREPARE = (
     click.option("--max-bytes", metavar="N", type=int, help="512..32768 UTF-8 bytes; 8000 when no size is given."),
@@ -62,12 +68,7 @@ _PREPARE = (
     click.option(
         "--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value (settings trim.*)."
     ),
-    click.option(
-        "--gate",
-        metavar="ID|FILE",
-        help="off, id or alias of a gate policy such as v2, or a TOML file of one (a path, or NAME.toml): judge what "
-        "was found, and admit more if thin; the setting recall.gate when absent.",
-    ),
+    gate_option,
     *_DEADLINE,
 )
 

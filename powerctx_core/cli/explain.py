@@ -109,7 +109,7 @@ def _request(invocation: Invocation, mode: str | None, asked: dict[str, Any]) ->
             raise InvalidRequest("QUERY is missing; only --mode bootstrap takes none.", field="query")
         return prepare_request(invocation, query=query, **asked)
     query, scope = None if query is None else query_text(query), asked.pop("scope")
-    return SearchRequest(query=query, scope_id=scope, mode=mode, **search_parameters(asked))
+    return SearchRequest(query=query, scope_id=scope, mode=mode, **search_parameters(invocation, asked))
 
 
 def _option(name: str) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from powerctx_core.requests import Diagnostics, FindRequest
     from powerctx_core.types import Hit, RecallEffort
 
-__all__ = ["advice", "find", "hit_rows", "missing", "prepare", "restricts"]
+__all__ = ["advice", "find", "gate_note", "hit_rows", "missing", "prepare", "restricts"]
 
 SCOPES_SHOWN = 5
 
@@ -86,7 +86,7 @@ def prepare(
                 output.note("empty (no_content): no section was asked for; name one with --sections.")
             else:
                 line = [advice(ctx, prepared.diagnostics, request.scope_id, request.references)]
-                output.note(" · ".join([*line, *_gate(prepared.diagnostics.effort)]))
+                output.note(" · ".join([*line, *gate_note(prepared.diagnostics.effort)]))
             return
     if prepared.content is not None:
         output.text(prepared.content)
@@ -102,7 +102,7 @@ def prepare(
     ]
     if diagnostics.fallback != "none":
         line.append(f"words alone ({diagnostics.fallback})")
-    output.note(" · ".join([*line, *_gate(diagnostics.effort), *missing(diagnostics)]))
+    output.note(" · ".join([*line, *gate_note(diagnostics.effort), *missing(diagnostics)]))
 
 
 @click.command(epilog=examples('powerctx find "deploy on friday" --scope project:demo --limit 20 --since 2026-01-01'))
@@ -149,7 +149,7 @@ def find(
     output.notes(missing(found.diagnostics))
 
 
-def _gate(effort: RecallEffort | None) -> list[str]:
+def gate_note(effort: RecallEffort | None) -> list[str]:
     """Return what the gate did, if it is on: the reason, and the candidates by round where there were several."""
     if effort is None:
         return []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.asking import deadline_options
+from powerctx_core.cli.asking import deadline_options, gate_option
 from powerctx_core.cli.options import (
     Invocation,
     common,
@@ -21,7 +21,7 @@ from powerctx_core.cli.options import (
     query_text,
     recall_options,
 )
-from powerctx_core.cli.recall import advice, hit_rows, missing, restricts
+from powerctx_core.cli.recall import advice, gate_note, hit_rows, missing, restricts
 from powerctx_core.errors import InvalidRequest, shown
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def _form_options(function: F) -> F:
     """Add the parameters of a pack that ``prepare`` has, too."""
     for option in (
         click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value."),
+        gate_option,
         click.option("--show", metavar="A,B", help="What to show of each entry, such as score."),
         click.option("--renderer", metavar="NAME", help="An installed text form; flat-xml when absent."),
         click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens of text; 1600 when absent."),
@@ -114,7 +115,7 @@ def search(invocation: Invocation, /, *, query: str | None, scope: str, **option
     from powerctx_core.requests import ContextPack, SearchRequest
 
     asked = None if query is None else query_text(query)
-    request = SearchRequest(query=asked, scope_id=scope, **search_parameters(options))
+    request = SearchRequest(query=asked, scope_id=scope, **search_parameters(invocation, options))
     with invocation.open() as ctx:
         if not request.offered:
             ctx.embedding.warm()
@@ -145,20 +146,21 @@ def recall(invocation: Invocation, /, *, query: str, scope: str, **options: Any)
 
     These are --purpose coding, --score-threshold 0.35, and --dedup-turns 5 with a --session.
     """
-    parameters = search_parameters(options)
+    parameters = search_parameters(invocation, options)
     with invocation.open() as ctx:
         ctx.embedding.warm()
         pack = ctx.recall(query_text(query), scope_id=scope, **parameters)
     _show(invocation, pack, excluding="exclude_uris" in parameters)
 
 
-def search_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+def search_parameters(invocation: Invocation, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options as parameters of a request; what was not given is not among them.
 
     Raises:
         InvalidRequest: one of them cannot be read.
+        ConfigError: a gate's file cannot be read.
     """
-    values = dict(options)
+    values = {**options, "gate": invocation.gate(options["gate"])}
     quotas, detail, penalty = (values.pop(name) for name in ("quotas", "detail", "other_peer_penalty"))
     lists = {name: listed(values.pop(name)) for name in ("families", "show")}
     envelope = False if values.pop("no_envelope") else None
@@ -221,6 +223,7 @@ def summary(pack: ContextPack, *, excluding: bool = False) -> str:
         *([why] if why else []),
         *([f"{output.pieces(stats.returned, 'entry').replace('entrys', 'entries')} ({tiers})"] if tiers else []),
         f"{stats.used_tokens} of {stats.max_tokens} tokens",
+        *gate_note(stats.gate),
         *([f"{stats.cooled} delivered before"] if stats.cooled else []),
         *([f"excluded {stats.excluded}"] if excluding or stats.excluded else []),
         *(f"ignored: {each}" for each in stats.ignored),

@@ -59,16 +59,15 @@ def deeper(recall: Recalled, least: float) -> Recalled | None:
     if depth is None:
         return None
     sources = [_at(source, recall.fetched.groups[source.spec.name], depth) for source in cut]
-    found = recall.ask(sources)
+    found = recall.ask(sources, recall.fetched.groups)
     if found is None or found.late or found.failed:
         return None
-    groups = {**recall.fetched.groups, **found.groups}
     asked = {source.spec.name: source for source in sources}
     every = [asked.get(source.spec.name, source) for source in recall.sources]
     return attrs.evolve(
         recall,
-        fetched=attrs.evolve(recall.fetched, groups=groups),
-        hits=ordered(recall.policy, every, groups),
+        fetched=attrs.evolve(found, late=recall.fetched.late, failed=recall.fetched.failed),
+        hits=ordered(recall.policy, every, found.groups),
         sources=every,
         deepened=recall.deepened + 1,
     )

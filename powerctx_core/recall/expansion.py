@@ -39,7 +39,7 @@ class Probed(Protocol):
     """A pack of what was selected, and what it leaves."""
 
     @property
-    def plan(self) -> Plan | None:
+    def plan(self) -> object | None:
         """The pack, or ``None`` when the renderer was not ready in time."""
 
     @property

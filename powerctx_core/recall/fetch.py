@@ -143,14 +143,21 @@ class Fetch:
     degrade: bool
     stages: Stages = attrs.field(factory=Stages)
 
-    def __call__(self, sources: Sequence[Source], workers: Waiting) -> Fetched:
+    def __call__(
+        self, sources: Sequence[Source], workers: Waiting, known: Mapping[str, tuple[Group, ...]] | None = None
+    ) -> Fetched:
         """Ask all sources and return what has arrived when all are done, or the time of retrieval is over.
+
+        Args:
+            sources: to ask.
+            workers: to ask them on.
+            known: what other families of the same call gave before.
 
         Raises:
             PowerctxError: a family failed, and *degrade* is off; of several, the first in their order.
         """
         arrivals = self._ask(sources, workers)
-        groups: dict[str, tuple[Group, ...]] = {}
+        groups: dict[str, tuple[Group, ...]] = dict(known or {})
         late: set[str] = set()
         failed: dict[str, str] = {}
         for source, arrival in zip(sources, arrivals, strict=True):

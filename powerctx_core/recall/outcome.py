@@ -28,7 +28,8 @@ class Recalled:
 
     Attributes:
         sources: the families that were asked, and how.
-        ask: asks families of the same call once more; ``None`` when there is no time left.
+        ask: asks families of the same call once more, given what all of them gave before; ``None`` when there is no
+            time left.
         deepened: how often deeper pools were asked for.
     """
 
@@ -38,7 +39,9 @@ class Recalled:
     hits: list[Hit]
     embeddings: QueryEmbeddings
     sources: Sequence[Source] = attrs.field(default=(), repr=False)
-    ask: Callable[[Sequence[Source]], Fetched | None] = attrs.field(default=lambda _: None, eq=False, repr=False)
+    ask: Callable[[Sequence[Source], Mapping[str, tuple[Group, ...]]], Fetched | None] = attrs.field(
+        default=lambda *_: None, eq=False, repr=False
+    )
     deepened: int = 0
 
     @property

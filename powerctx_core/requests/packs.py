@@ -9,7 +9,7 @@ import attrs
 
 from powerctx_core.receipt.v2 import ReceiptV2
 from powerctx_core.requests.answers import Diagnostics
-from powerctx_core.types import Address
+from powerctx_core.types import Address, RecallEffort
 
 __all__ = ["ContextPack", "PackEntry", "SearchStats"]
 
@@ -71,6 +71,7 @@ class SearchStats:
         query_expansion: ``off``.
         planned_queries: what was searched for.
         rewrite: ``off``.
+        gate: what the gate judged and did, when it is on.
         dedup: with *dedup_turns*, the turn of this call, and how many deliveries were recorded.
         ignored: parameters that had no effect, and why.
         partial, late, failed, deepened, cut_short: as of :class:`Diagnostics`.
@@ -100,6 +101,7 @@ class SearchStats:
     planned_queries: tuple[str, ...] = ()
     rewrite: str = "off"
     rewrite_usage: Mapping[str, int] | None = None
+    gate: RecallEffort | None = None
     dedup: Mapping[str, Any] = attrs.field(factory=dict)
     ignored: tuple[str, ...] = ()
     partial: bool = False

@@ -95,7 +95,7 @@ class SearchRequest:
         envelope: false leaves the envelope around the text to the caller.
         show: what to show of each entry beside its identity, such as ``score``.
         trim: ``rank`` or ``value``, as of :class:`PrepareRequest`.
-        gate: ``off``, the only one so far.
+        gate: as of :class:`PrepareRequest`; a pack of what is good enough, or of what a lower floor admits beside it.
         actor: who asks; items of another origin stand behind, by *other_peer_penalty*.
         peer_scope: ``all``, or ``actor`` for items of the actor and of nobody.
         other_peer_penalty: 0..1, subtracted from the order of items of others, or bucket -> penalty; 0.1 for events
@@ -257,8 +257,7 @@ class SearchRequest:
         check_flag("bootstrap_exclude", self.bootstrap_exclude)
         if self.trim is not None:
             check_choice("trim", self.trim, TRIMS)
-        if self.gate not in (None, "off"):
-            raise InvalidRequest(f"gate is {shown(self.gate)}, and search has none yet; prepare has.", field="gate")
+        check_named("gate", self.gate, optional=True)
         for name, most in (("show", None), ("exclude_uris", EXCLUDED_MAX)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, checked_names(name, getattr(self, name), limit=most))

@@ -15,6 +15,7 @@ from powerctx_core.search.competing import Competing
 from powerctx_core.search.tiering import Pack
 from powerctx_core.search.turns import Turn
 from powerctx_core.search.wants import Wants
+from powerctx_core.types import RecallEffort
 
 __all__ = ["NOTHING", "Course", "answered"]
 
@@ -31,6 +32,7 @@ class Course:
     found: Competing
     cut_short: bool
     pack: Pack
+    effort: RecallEffort | None
     turn: Turn | None
     recorded: int
     late: tuple[str, ...]
@@ -41,7 +43,7 @@ class Course:
 def answered(course: Course) -> ContextPack:
     """Return the answer to a call."""
     found, pack, recall = course.found, course.pack, course.recall
-    told = diagnostics(recall, _outcome(course), late=course.late, cut_short=course.cut_short)
+    told = diagnostics(recall, _outcome(course), late=course.late, cut_short=course.cut_short, effort=course.effort)
     entries = _entries(course)
     return ContextPack(
         entries=entries,
@@ -64,6 +66,7 @@ def answered(course: Course) -> ContextPack:
             max_tokens=course.wants.max_tokens,
             used_tokens=ceil(pack.cost),
             planned_queries=(course.wants.request.retrieval.query,),
+            gate=course.effort,
             dedup=_dedup(course),
             ignored=course.wants.ignored,
             partial=told.partial,

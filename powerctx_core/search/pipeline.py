@@ -13,12 +13,12 @@ import attrs
 from powerctx_core.account.retrieved import Retrieved
 from powerctx_core.account.telling import receipt_of
 from powerctx_core.assemble.forms import Forms, Read
-from powerctx_core.assemble.tiers import TierPlan
 from powerctx_core.assemble.value import by_value
 from powerctx_core.engine import Engine
 from powerctx_core.errors import InvalidRequest, StoreError
 from powerctx_core.explaining import explained
 from powerctx_core.explanation import Explanation
+from powerctx_core.gates import gate_named
 from powerctx_core.ports import Selection
 from powerctx_core.recall.depth import cut_short, deeper
 from powerctx_core.recall.fetch import Limits
@@ -36,6 +36,7 @@ from powerctx_core.search.bodies import read_bodies
 from powerctx_core.search.bootstrap import Bootstrap
 from powerctx_core.search.bootstrap_account import BootstrapAccount
 from powerctx_core.search.competing import Competing, competing
+from powerctx_core.search.judging import Planned, Probe, effort_of, judged
 from powerctx_core.search.session import SessionCall
 from powerctx_core.search.tiering import Pack, Tiering
 from powerctx_core.search.turns import Given
@@ -127,15 +128,6 @@ def _with_receipt(account: SearchAccount | BootstrapAccount) -> ContextPack:
     return attrs.evolve(account.answer, receipt=receipt) if isinstance(receipt, ReceiptV2) else account.answer
 
 
-@attrs.frozen
-class _Planned:
-    """A plan before anything is read for it, and whether it has room for more than competes."""
-
-    tiering: Tiering
-    plan: TierPlan | None
-    wanting: bool
-
-
 class _Assembling:
     """One call for a pack; what it delivers is recorded in its session when it is *recording*."""
 
@@ -165,7 +157,8 @@ class _Assembling:
             [spec.bucket for spec in every if spec.searchable],
         )
         engine.check_renderer(self.renderer, request.show or ())
-        policy = engine.policy(request.policy)
+        gate = gate_named(request.gate or engine.settings.recall.gate, engine.gates)
+        policy = engine.policy(request.policy, gate)
         session = SessionCall(engine=engine, request=request, limits=self.limits, late=self.late, errors=self.errors)
         remembers = request.session_id is not None and bool(wants.dedup_turns or request.bootstrap_exclude)
         asked = session.ask(wants.dedup_turns) if remembers else None
@@ -177,16 +170,25 @@ class _Assembling:
         if turn is not None and turn.warning is not None:
             self.errors.append(turn.warning)
         compete = partial(competing, wants=wants, cooled=cooled, order=partial(self._trimmed, specs), opening=opening)
-        found = compete(recall.hits)
-        planned = self._bounded(partial(self._planned, wants, found))
-        while planned is not None and found.thinned and planned.wanting:
+        probe = partial(self._probe, wants, compete)
+        probed = probe(recall.hits)
+        while probed.plan is not None and probed.found.thinned and probed.plan.wanting:
             with self._timed("retrieve"):
                 further = deeper(recall, wants.threshold)
             if further is None:
                 break
             # Deeper pools fill the places that there are, and make no more of them.
-            recall, found = further, compete(further.hits, most=max(_REACH, sum(wants.quotas.values())))
-            planned = self._bounded(partial(self._planned, wants, found))
+            probe = partial(self._probe, wants, partial(compete, most=max(_REACH, sum(wants.quotas.values()))))
+            recall, probed = further, probe(further.hits)
+        expanded = None
+        if gate is not None:
+            expanded = judged(gate, recall, probed, probe, limits=self.limits, stages=self.stages)
+            probed = expanded.probed
+            recall = attrs.evolve(recall, hits=list(probed.hits))
+        effort = None if gate is None or expanded is None else effort_of(gate, expanded)
+        if effort is not None and effort.partial:
+            self.late.append("gate")
+        found, planned = probed.found, probed.plan
         pack = None if planned is None else self._bounded(partial(self._made, planned, wants.max_tokens))
         if pack is None:
             self.late.append(f"renderer:{self.renderer}")
@@ -199,6 +201,7 @@ class _Assembling:
             found=found,
             cut_short=planned is not None and found.thinned and planned.wanting and cut_short(recall, wants.threshold),
             pack=pack or NOTHING,
+            effort=effort,
             turn=turn,
             recorded=recorded,
             late=tuple(self.late),
@@ -211,6 +214,8 @@ class _Assembling:
             references=len(request.references),
             by_vector=engine.by_vector(specs),
             recall=recall,
+            gate=gate,
+            expanded=expanded,
         )
         return SearchAccount(answer=answered(course), retrieved=retrieved, course=course, stages=self.stages)
 
@@ -242,13 +247,17 @@ class _Assembling:
         """Return what *job* makes with the renderer, or ``None`` when that is late."""
         return self.engine.packing.bounded(job, self.renderer, self.limits.call, counts_tokens=True)
 
-    def _planned(self, wants: Wants, found: Competing) -> _Planned:
+    def _probe(self, wants: Wants, compete: Callable[[Sequence[Hit]], Competing], hits: Sequence[Hit]) -> Probe:
+        found = compete(hits)
+        return Probe(hits, found, self._bounded(partial(self._planned, wants, found)))
+
+    def _planned(self, wants: Wants, found: Competing) -> Planned:
         with self.engine.packing.blamed(self.renderer), self._timed("plan", "plan"):
             tiering = self._tiering(wants, found)
             plan = tiering.plan({}, reading=True)
-            return _Planned(tiering, plan, tiering.wanting(plan, _REACH))
+            return Planned(tiering, plan, tiering.wanting(plan, _REACH))
 
-    def _made(self, planned: _Planned, max_tokens: int) -> Pack:
+    def _made(self, planned: Planned, max_tokens: int) -> Pack:
         packing, tiering, plan = self.engine.packing, planned.tiering, planned.plan
         if plan is not None and plan.unread:
             with self._timed("read", "read"):

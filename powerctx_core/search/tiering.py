@@ -12,7 +12,7 @@ from powerctx_core.assemble.quotas import sampled
 from powerctx_core.assemble.tiers import CAPPED, Ladder, Rung, TierPlan, plan_tiers
 from powerctx_core.search.competing import Competing
 from powerctx_core.search.wants import Wants
-from powerctx_core.types import Address, Hit
+from powerctx_core.types import Address, Hit, RawCandidate
 
 __all__ = ["Pack", "Tiering"]
 
@@ -86,6 +86,32 @@ class Tiering:
         most = sum(wants.quotas.values()) if wants.quotas else wants.limit or reach
         shown = [plan.chosen[place] for place in new if place in plan.chosen]
         return len(new) < most and len(shown) == len(new) and all(rung.detail != "uri" for rung in shown)
+
+    def pressed(self, plan: TierPlan | None) -> bool:
+        """Tell whether something new is cut or left out for want of room."""
+        if plan is None:
+            return True
+        cooled = self.competing.cooled
+        cut = any(rung.cut or rung.detail == "uri" for place, rung in plan.chosen.items() if place not in cooled)
+        return cut or "token_budget" in self._left(plan.chosen, plan.sample).values()
+
+    def fits(self, raw: RawCandidate, plan: TierPlan | None) -> bool:
+        """Tell whether a further candidate would have a place: its shortest text beside those of the plan."""
+        room = self.wants.max_tokens - self.forms.frame
+        bucket = self.wants.bucket(raw)
+        if plan is None or not self.wants.admits(bucket) or self.wants.excludes(raw.address):
+            return False
+        ceiling, pinned = self.wants.detail(raw, bucket)
+        ladder = self.forms.ladder(
+            Hit(candidate=raw, score=0.0, match=0.0, channels=()),
+            place=len(self.competing.hits) + 1,
+            bucket=bucket,
+            ceiling=ceiling,
+            pinned=pinned,
+            read=None,
+            reading=True,
+        )
+        return bool(ladder.rungs) and plan.least + ladder.rungs[0].cost <= room
 
     def unread(self, plan: TierPlan) -> Sequence[Hit]:
         """Return the candidates whose text has to be read for *plan*."""

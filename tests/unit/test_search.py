@@ -163,7 +163,7 @@ def test_aliases_of_recall(ctx: powerctx.Context) -> None:
         ("turn", {"mode": "context", "turn": 1_000_001}),
         ("dedup_turns", {"mode": "context", "dedup_turns": 1}),
         ("turn", {"mode": "context", "turn": 1}),
-        ("gate", {"mode": "context", "gate": "v2"}),
+        ("gate", {"mode": "context", "gate": "v9"}),
         ("gate", {"mode": "context", "gate": 1}),
         ("quotas", {"mode": "context", "quotas": {"memory": 1}}),
         ("exclude_uris", {"mode": "context", "exclude_uris": ["nothing"]}),
@@ -1251,3 +1251,82 @@ def test_looking_further_embeds_nothing_again() -> None:
 
     assert found.stats.deepened == 2
     assert found.diagnostics.embeddings == 1
+
+
+# --- The gate ---
+
+
+def thin() -> list[Item]:
+    """Return what is thin for the query ``alpha beta gamma delta``: one good match, and several weaker ones."""
+    filler = [note(f"f{n}", f"filler text about nothing, number {n}") for n in range(40)]
+    return [
+        note("good", "alpha beta gamma delta"),
+        *(note(f"weak{n}", f"alpha only, case {n}. " + "Something else stands here. " * n) for n in range(4)),
+        *filler,
+    ]
+
+
+THIN = "alpha beta gamma delta"
+
+
+def test_a_gate_admits_more_of_the_same_pools(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pack that is thin gets what a lower floor lets in beside what it had, without a further search."""
+    ctx.put(thin())
+    ask: dict[str, Any] = {"policy": "powercontext.recall.v2", "score_threshold": 0, "max_tokens": 1000}
+    off = pack(ctx, THIN, gate="off", **ask)
+    asked: list[int] = []
+    honest = MemorySnapshot.lexical
+    monkeypatch.setattr(MemorySnapshot, "lexical", lambda self, requests: asked.append(1) or honest(self, requests))
+    on = pack(ctx, THIN, gate="v2", **ask)
+
+    assert names(off) == ["good"]
+    assert names(on)[0] == "good"
+    assert set(names(on)) == {"good", "weak0", "weak1", "weak2", "weak3"}
+    assert asked == [1]
+    assert off.stats.gate is None
+    told = on.stats.gate
+    assert told is not None
+    assert told == on.diagnostics.effort
+    assert (told.rounds, told.candidates_by_round, told.partial) == (2, (1, 5), False)
+    assert wire.to_json(on)["stats"]["gate"]["reason"] == told.reason
+    explained = ctx.explain(
+        SearchRequest(query=THIN, scope_id=S, mode="context", gate="v2", include_receipt=True, **ask)
+    )
+    assert [each.number for each in explained.rounds] == [0, 1]
+    assert explained.receipt is not None
+
+
+def test_a_gate_leaves_a_sufficient_pack_alone(ctx: powerctx.Context) -> None:
+    """Where nothing is missing, and where the budget holds no more, a pack is what it is without a gate."""
+    ctx.put(events(12))
+    ask: dict[str, Any] = {"policy": "powercontext.recall.v2", "max_tokens": 400}
+    off, on = (pack(ctx, gate=gate, **ask) for gate in ("off", "v2"))
+
+    assert (off.rendered, off.entries) == (on.rendered, on.entries)
+    assert on.stats.gate is not None
+    assert on.stats.gate.sufficient
+
+
+def test_recall_has_the_gate_of_the_settings() -> None:
+    """A call that does not say has the gate of the settings, and what it names comes first."""
+    with powerctx.open("memory://", plugins=(), settings={"recall": {"gate": "v2"}}) as ctx:
+        ctx.put(thin())
+        found = ctx.recall(THIN, scope_id=S)
+        assert found.stats.gate is not None
+        assert ctx.recall(THIN, scope_id=S, gate="off").stats.gate is None
+        ctx.recall(THIN, scope_id=S, session_id="s1", turn=1)
+        assert ctx.recall(THIN, scope_id=S, session_id="s1", turn=2).stats.cooled
+
+
+def test_a_gate_counts_what_is_new(ctx: powerctx.Context) -> None:
+    """With a session and a gate no turn repeats what was delivered, and each holds its budget."""
+    ctx.put([*many(200), *thin()])
+    seen: set[str] = set()
+    for turn in range(1, 6):
+        talk: dict[str, Any] = {"turn": turn, "session_id": "s1", "dedup_turns": 9}
+        found = pack(ctx, "walrus tide " + THIN, gate="v2", max_tokens=500, score_threshold=0, **talk)
+        new = {entry.uri for entry in found.entries if entry.detail != "uri"}
+        assert new
+        assert not new & seen
+        assert found.stats.used_tokens <= 500
+        seen |= new
