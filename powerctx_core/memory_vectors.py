@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from powerctx_core.ports import NearestRequest, Snapshot, Unembedded
 from powerctx_core.types import EmbeddingProfile, Key, Partition
-from powerctx_core.vectors import check_profile, check_vector, embedding_text, half_precision, text_hash, unattached
+from powerctx_core.vectors import (
+    COSINE_DIGITS,
+    check_profile,
+    check_vector,
+    embedding_text,
+    half_precision,
+    text_hash,
+    unattached,
+)
 
 if TYPE_CHECKING:
     from powerctx_core.memory_state import Draft, Row, Shelf
@@ -150,4 +158,5 @@ def _shelves(snapshot: Snapshot) -> Mapping[Partition, Shelf]:
 
 def _cosine(query: memoryview[float], vector: bytes) -> float:
     total: float = sum(map(mul, query, memoryview(vector).cast("f")))
-    return min(1.0, max(-1.0, total))
+    # Without the sign of a zero.
+    return round(min(1.0, max(-1.0, total)), COSINE_DIGITS) + 0.0

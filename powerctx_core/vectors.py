@@ -8,8 +8,20 @@ import struct
 from powerctx_core.errors import CapabilityError, InvalidRequest
 from powerctx_core.types import EmbeddingProfile
 
-__all__ = ["check_profile", "check_vector", "embedding_text", "half_precision", "text_hash", "unattached"]
+__all__ = [
+    "COSINE_DIGITS",
+    "check_profile",
+    "check_vector",
+    "embedding_text",
+    "half_precision",
+    "text_hash",
+    "unattached",
+]
 
+COSINE_DIGITS = 6
+"""Decimal places of a cosine.  What lies behind them depends on the order in which an engine adds up; rounded before
+they are compared, cosines are tied in all stores or in none.
+"""
 _TOLERANCE = 2e-3
 """Of the squared length; float16 keeps it within a tenth of that."""
 

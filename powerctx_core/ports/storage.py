@@ -329,7 +329,11 @@ class VectorIndex(Protocol):
         """Return the number of vectors of current revisions."""
 
     def nearest(self, requests: Sequence[NearestRequest], snapshot: Snapshot) -> Sequence[Sequence[tuple[Key, float]]]:
-        """Return ``(key, cosine)`` of each request's members, best first, ties by key; exact for small partitions."""
+        """Return ``(key, cosine)`` of each request's members, best first, ties by key; exact for small partitions.
+
+        Cosines are rounded to :data:`powerctx_core.vectors.COSINE_DIGITS` places before they are compared, so that
+        stores do not differ in which of all but equal ones they take.
+        """
 
     def cosines(self, keys: Sequence[Key], vector: bytes, snapshot: Snapshot) -> Mapping[Key, float]:
-        """Return the cosine of every key that has a vector."""
+        """Return the cosine of every key that has a vector, as :meth:`nearest` gives it."""

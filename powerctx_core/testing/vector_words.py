@@ -16,7 +16,7 @@ import pytest
 from powerctx_core.ports import NearestRequest, Snapshot, Store, VectorIndex
 from powerctx_core.types import Deadline, EmbeddingProfile, Filters, Item, Key, Partition
 
-__all__ = ["PROFILE", "Vectors", "clustered", "cosine", "floats", "queries", "seeded", "unit"]
+__all__ = ["PROFILE", "Vectors", "clustered", "cosine", "floats", "packed", "queries", "seeded", "unit"]
 
 DIMENSIONS = 64
 """Few enough for Python, and enough for an index that keeps a bit of each."""
@@ -51,7 +51,12 @@ BAD: Mapping[str, object] = {
 def unit(values: Sequence[float]) -> bytes:
     """Return the bytes of values, at unit length."""
     length = math.sqrt(sum(value * value for value in values))
-    return struct.pack(f"<{len(values)}f", *(value / length for value in values))
+    return packed([value / length for value in values])
+
+
+def packed(values: Sequence[float]) -> bytes:
+    """Return the bytes of values."""
+    return struct.pack(f"<{len(values)}f", *values)
 
 
 def seeded(seed: object, *, near: bytes | None = None) -> bytes:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import powerctx_core as powerctx
-from powerctx_core import sample
+from powerctx_core import sample, wire
 from powerctx_core.ingest import Reader
 
 SETTINGS = {"retrieval": {"embedding_timeout_s": 60.0}}
@@ -25,7 +25,8 @@ def answers(url, questions, **parts):
     with powerctx.open(url, settings={**SETTINGS, "parts": {"chroma": parts}}, embedder="hash") as context:
         with sample.items().open("rb") as file:
             context.put(list(Reader(families=frozenset({"memory"})).records(file, "items.jsonl")))
-        return [context.prepare(text, scope_id=sample.SCOPE, **budget) for text in questions for budget in BUDGETS]
+        asked = {"scope_id": sample.SCOPE, "include_receipt": True, "receipt_version": 2}
+        return [context.prepare(text, **asked, **budget) for text in questions for budget in BUDGETS]
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +36,13 @@ def expected(questions):
 
 
 def test_identical_bytes(url, questions, expected):
-    """As users have it, with all members of a small scope and every vector compared: the same to the byte."""
+    """As users have it, with all members of a small scope and every vector compared: text and receipt to the byte."""
     found = answers(url, questions)
 
     assert [prepared.content for prepared in expected] == [prepared.content for prepared in found]
+    assert all(prepared.receipt is not None for prepared in found)
+    receipts = [[wire.canonical(prepared.receipt) for prepared in each] for each in (expected, found)]
+    assert receipts[0] == receipts[1]
 
 
 def test_same_items_by_the_index(url, questions, expected):

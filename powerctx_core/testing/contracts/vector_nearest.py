@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from powerctx_core.ports import Capability, Store, VectorIndex
 from powerctx_core.testing.contracts.vector_store import VectorStoreContract
 from powerctx_core.testing.vector_words import (
     DAY,
+    DIMENSIONS,
     LARGE,
     LOOK_ALIKES,
     RECALL,
@@ -22,6 +24,7 @@ from powerctx_core.testing.vector_words import (
     clustered,
     cosine,
     floats,
+    packed,
     queries,
     seeded,
     unit,
@@ -95,6 +98,25 @@ class NearestContract(VectorStoreContract):
         assert [name for name, _ in found] == ["best", *ordered]
         assert len({score for _, score in found}) == 2
         assert vectors.found(seeded("query"), 8) == ["best", *ordered[:7]]
+
+    def test_nearest_all_but_ties(self, vectors: Vectors) -> None:
+        """Cosines that only the order of adding tells apart are equal, and none is a zero with a sign."""
+        rng = random.Random(3)  # noqa: S311 - not a secret
+        query = unit([1.0] * 62 + [0.0] * (DIMENSIONS - 62))
+        for shift in (0, 5):
+            # Float16 holds each of them, and in truth their sum does not depend on their order.
+            values = [(sign * step + shift) / 4096 for step in range(505, 536) for sign in (1, -1)]
+            rest = [0.0] * (DIMENSIONS - 62)
+            scope = f"shifted by {shift}"
+            stored = {f"{scope} {n}": packed([*rng.sample(values, 62), *rest]) for n in range(40)}
+            keys = vectors.fill(stored, scope_id=scope)
+            found = vectors.nearest(query, 20, scope_id=scope)
+
+            assert len({score for _, score in found}) == 1
+            assert math.copysign(1.0, found[0][1]) == 1.0
+            assert [name for name, _ in found] == sorted(keys, key=keys.__getitem__)[:20]
+            asked = vectors.cosines(list(keys.values()), query)
+            assert set(asked.values()) == {found[0][1]}
 
     def test_negative_cosines(self, vectors: Vectors) -> None:
         """What points the other way is found too, last, with a cosine below zero."""

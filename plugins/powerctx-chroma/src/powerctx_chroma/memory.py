@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
+from powerctx_core.vectors import COSINE_DIGITS
+
 __all__ = ["Array", "Held", "Vectors", "best", "cosines"]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -16,8 +18,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 def cosines(rows: Array, vector: Array) -> Array:
     """Return the cosine of *vector* with every row; the same row gives the same value wherever it stands."""
-    found: Array = np.clip(np.vecdot(rows, vector), -1.0, 1.0)
-    return found
+    found: Array = np.round(np.clip(np.vecdot(rows, vector), -1.0, 1.0), COSINE_DIGITS)
+    return found + 0.0  # without the sign of a zero
 
 
 def best(scores: Array, keys: Array, k: int) -> Array:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 from powerctx_core.types import Filters, Key
+from powerctx_core.vectors import COSINE_DIGITS
 from powerctx_sqlalchemy.statements import Shape
 
 NUMBERS = "SELECT id FROM embedding_profile"
@@ -20,7 +21,7 @@ SET_META = "UPDATE meta SET value = %s WHERE name = %s"
 ADD_PROFILE = "INSERT INTO embedding_profile (id, fingerprint, dimensions, forgotten) VALUES (%s, %s, %s, 0)"
 FORGET_PROFILE = "DELETE FROM embedding_profile"
 # Stored vectors have unit length but for their rounding, and what all stores compare by is the product.
-_COSINE = "inner_product(v.embedding, {})"
+_COSINE = f"ROUND(inner_product(v.embedding, {{}}), {COSINE_DIGITS})"
 _NEAR = f"SELECT v.id, {_COSINE.format('%s')} AS cosine FROM vector_{{}} v WHERE v.id BETWEEN %s AND %s ORDER BY "
 _BY_INDEX = "cosine_distance(v.embedding, %s) APPROXIMATE LIMIT %s"
 

@@ -233,7 +233,8 @@ class OceanBaseVectorIndex:
 
 def _ordered(rows: Iterable[Sequence[Any]]) -> list[tuple[Key, float]]:
     """Return (key, cosine), best first, ties by key."""
-    found = [(key, min(max(cosine, -1.0), 1.0)) for key, cosine in rows]
+    # Without the sign of a zero.
+    found = [(key, min(max(cosine, -1.0), 1.0) + 0.0) for key, cosine in rows]
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
 

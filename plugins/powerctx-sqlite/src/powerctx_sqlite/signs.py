@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
-from powerctx_core.vectors import check_vector
+from powerctx_core.vectors import COSINE_DIGITS, check_vector
 
 __all__ = [
     "Array",
@@ -92,7 +92,9 @@ def cosines(rows: Array, vector: Array) -> Array:
     found = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _CHUNK):
         np.vecdot(_decoded(rows[start : start + _CHUNK]), vector, out=found[start : start + _CHUNK])
-    return np.clip(found, -1.0, 1.0, out=found)
+    np.round(np.clip(found, -1.0, 1.0, out=found), COSINE_DIGITS, out=found)
+    found += 0.0  # without the sign of a zero
+    return found
 
 
 def best(scores: Array, keys: Array, k: int) -> Array:
