@@ -4,7 +4,7 @@ Fills one scope with seeded synthetic texts of about 250 characters and unit vec
 ``prepare``, then the two raw queries of the engines (the 64 best by words of the companion's index, ranked by SQLite,
 and the 64 nearest of Chroma with their distances).  Figures are milliseconds; the lines below them say what ``prepare``
 takes beside the two, and how many statements it runs.  A store that *URL* names is kept, and measured again by the next
-call; a server's companion has to be SQLite here.
+call; a server's companion has to be SQLite here.  Processor time is that of this process, with Chroma's threads in it.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ def told(name: str, seconds: list[float]) -> None:
 def fill(context: powerctx.Context, count: int) -> None:
     """Store the items, with vectors."""
     rng = random.Random(1)
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     for first in range(0, count, BATCH):
         context.put([powerctx.Item(scope_id="s", text=text(rng)) for _ in range(min(BATCH, count - first))])
-        if first % 20_000 == 0:
-            print(
-                f"  {first + BATCH} items, {(first + BATCH) / (time.perf_counter() - start):.0f} a second", flush=True
-            )
+        done = min(first + BATCH, count)
+        if done % 20_000 == 0 or done == count:
+            passed, used = time.perf_counter() - start, time.process_time() - busy
+            print(f"  {done} items, {done / passed:.0f} a second, {done / used:.0f} of processor time", flush=True)
 
 
 def statements(context: powerctx.Context, queries: list[str]) -> float:
@@ -119,25 +119,27 @@ def measure(context: powerctx.Context, queries: int) -> None:
     rng = random.Random(2)
     store = context.store
     embedder = Topics(NoSettings())
-    times = SimpleNamespace(prepare=[], words=[], near=[])
+    times = SimpleNamespace(prepare=[], words=[], near=[], busy_prepare=[], busy_both=[])
     client = store._client.get()  # noqa: SLF001 - for the engine's own queries
     large = max(client.list_collections(), key=lambda each: each.count())
     print(f"{large.count()} vectors in the collection that is asked", flush=True)
     with store.companion.database.reading(Deadline()) as connection:
         for turn in range(queries + 20):
             query = text(rng, 7)
-            start = time.perf_counter()
+            start, busy = time.perf_counter(), time.process_time()
             context.prepare(query, scope_id="s", max_bytes=8000)
-            prepared = time.perf_counter()
+            prepared, busy_prepared = time.perf_counter(), time.process_time()
             words = " OR ".join(encode(term) for term in analyse_query(query).terms)
             (vector,) = embedder.embed(EmbedRequest(texts=(query,)))
             values = [np.frombuffer(vector, "<f4")]
-            begun = time.perf_counter()
+            begun, busy_begun = time.perf_counter(), time.process_time()
             connection.exec_driver_sql(WORDS, (words,)).all()
             middle = time.perf_counter()
             large.query(query_embeddings=values, n_results=64, include=["distances"])
-            end = time.perf_counter()
+            end, busy_end = time.perf_counter(), time.process_time()
             if turn >= 20:
+                times.busy_prepare.append(busy_prepared - busy)
+                times.busy_both.append(busy_end - busy_begun)
                 times.prepare.append(prepared - start)
                 times.words.append(middle - begun)
                 times.near.append(end - middle)
@@ -148,6 +150,8 @@ def measure(context: powerctx.Context, queries: int) -> None:
     told("both, raw", both)
     told("prepare / both, paired", [a / b / 1e3 for a, b in zip(times.prepare, both, strict=True)])
     print(f"95th percentiles: prepare is {highest(times.prepare) / highest(both):.2f} of both", flush=True)
+    told("prepare, processor", times.busy_prepare)
+    told("both, processor", times.busy_both)
     print(f"{statements(context, [text(rng, 7) for _ in range(20)]):.1f} statements a prepare")
 
 
