@@ -79,9 +79,7 @@ class TestDirectoryVectors(InDirectory, VectorIndexContract):
             # seen
             "test_vector_snapshot",
             "test_vector_changes",
-            "test_vectors_read_while_written",
             "test_vectors_reopened",
-            "test_vectors_after_a_kill",
         }
     )
 
@@ -120,7 +118,6 @@ class TestServerVectors(OnServer, VectorIndexContract):
             "test_other_model_meanwhile",
             "test_vector_snapshot",
             "test_vectors_opened_twice",
-            "test_vectors_of_a_process",
         }
     )
 
