@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -18,6 +17,10 @@ from powerctx_core.types import Deadline
 __all__ = ["Lanes", "Workers", "awaited"]
 
 _WIDTH = 4
+_TURN_S, _TURN_SHARE = 0.01, 2.0
+"""Longest turn of a job, and its length over the processor time that such jobs take."""
+_FORGETTING = 0.25
+"""Weight of the last job in what jobs of a pool are known to take."""
 _OVERDUE_S = 1.0
 """How long after its deadline an awaited call that has begun is waited for: a busy machine lets it end late."""
 _RETURNING_S = 0.1
@@ -36,9 +39,10 @@ class Workers:
 
     Attributes:
         limit: the most threads.
-        turn: seconds that a job has before the next one begins beside it, unless it ends before.  Jobs that compute
-            share one interpreter: side by side each takes as long as all of them, and whoever wakes up meanwhile waits
-            for each.
+        turn: most seconds that a job has before the next one begins beside it.  Jobs that compute share one
+            interpreter: side by side each takes as long as all of them, and whoever wakes up meanwhile waits for each.
+            So the next one begins when the last one has ended, or has had twice the processor time that such jobs take:
+            those that wait for something else have next to no turn.
     """
 
     def __init__(self, limit: int, name: str, turn: float = 0.0) -> None:
@@ -47,6 +51,8 @@ class Workers:
         self._name = name
         self._last: tuple[Future[Any], float] | None = None
         """The job that began last, as long as it runs, and when its turn ends."""
+        self._computes = 0.0
+        """Seconds of processor time that a job takes."""
         self._watching = 0
         """Threads that wait for the end of a turn."""
         self._jobs: OrderedDict[Future[Any], tuple[Callable[[], Any], Deadline]] = OrderedDict()
@@ -141,7 +147,7 @@ class Workers:
                 self._watching -= left is not None
             future, (job, until) = self._jobs.popitem(last=False)
             if self.turn:
-                self._last = future, time.monotonic() + self.turn
+                self._last = future, time.monotonic() + min(self.turn, _TURN_SHARE * self._computes)
             self._call()
             return future, job, until
 
@@ -158,19 +164,22 @@ class Workers:
         return 0.0 if self._last is None else max(0.0, self._last[1] - time.monotonic())
 
     def _finish(self, future: Future[Any], job: Callable[[], Any]) -> None:
+        begun = time.thread_time()
         try:
             result = job()
         except BaseException as error:
-            self._free_again(future)
+            self._free_again(future, time.thread_time() - begun)
             future.set_exception(error)
         else:
             # Before the result is known, so that whoever waits for it finds this thread free for the next job.
-            self._free_again(future)
+            self._free_again(future, time.thread_time() - begun)
             future.set_result(result)
 
-    def _free_again(self, future: Future[Any]) -> None:
+    def _free_again(self, future: Future[Any], computed: float | None = None) -> None:
         with self._change:
             self._free += 1
+            if computed is not None:
+                self._computes += (computed - self._computes) * _FORGETTING
             if self._last is not None and self._last[0] is future:
                 self._last = None
 
@@ -180,9 +189,8 @@ class Lanes:
 
     A caller that stops waiting says so by :meth:`leave`.  While a worker that was left has not returned, :meth:`ask`
     gives its name no further one.  A name has one worker until a first job of it has returned, then up to *width*: what
-    hangs from the start costs one thread, what begins to hang later those of the calls that wait for it then.  The jobs
-    of a name begin the interpreter's switch interval apart, unless the one before has ended: what takes longer is
-    interrupted for the next one anyway, or waits for something else.
+    hangs from the start costs one thread, what begins to hang later those of the calls that wait for it then.  Jobs
+    that compute have turns.
     """
 
     def __init__(self, name: str, width: int = _WIDTH) -> None:
@@ -222,7 +230,7 @@ class Lanes:
         with self._lock:
             pool = self._pools.get(lane)
             if pool is None:
-                pool = self._pools[lane] = Workers(1, f"{self._name}-{lane}", turn=sys.getswitchinterval())
+                pool = self._pools[lane] = Workers(1, f"{self._name}-{lane}", _TURN_S)
                 if self._closed:
                     pool.close()
         future = pool.submit(job)

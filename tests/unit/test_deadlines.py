@@ -685,8 +685,9 @@ def test_a_job_never_waits_behind_one_that_hangs(gate: threading.Event) -> None:
 
 
 def test_a_job_has_its_turn_before_the_next_one_begins(gate: threading.Event) -> None:
-    """Jobs that end within their turn run one by one, in their order, although there are threads for more."""
+    """Jobs that end within their turn run one by one, although there are threads for more."""
     pool = Workers(3, "test", turn=HANGS_S)
+    pool._computes = HANGS_S
     running: list[int] = []
     most: list[int] = []
 
@@ -707,12 +708,26 @@ def test_a_job_has_its_turn_before_the_next_one_begins(gate: threading.Event) ->
 def test_a_job_that_outlasts_its_turn_holds_up_nobody(gate: threading.Event) -> None:
     """Jobs behind some that hang begin when the turns of these are over, as long as a thread is left."""
     pool = Workers(3, "test", turn=0.001)
+    pool._computes = HANGS_S
     hung = [pool.submit(lambda: gate.wait(HANGS_S)) for _ in range(2)]
 
     for _ in range(20):
         jobs = [pool.submit(partial(int, number)) for number in range(10)]
         assert [*range(10)] == [job.result(HANGS_S) for job in jobs]
     assert not any(job.done() for job in hung)
+    pool.close()
+
+
+def test_only_what_computes_has_a_turn() -> None:
+    """How long jobs of a pool compute is learnt from those before, so that jobs that wait do so side by side."""
+    pool = Workers(3, "test", turn=HANGS_S)
+    pool.submit(lambda: sum(range(3_000_000))).result(HANGS_S)
+    computing = pool._computes
+    together = threading.Barrier(3)
+    jobs = [pool.submit(lambda: together.wait(HANGS_S)) for _ in range(30)]
+
+    assert not wait(jobs, HANGS_S).not_done
+    assert 0.0 < pool._computes < computing / 2
     pool.close()
 
 
