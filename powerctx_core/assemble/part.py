@@ -15,7 +15,7 @@ import attrs
 from powerctx_core.assemble.budget import MIN_CUT_BYTES, Meter, utf8_bytes
 from powerctx_core.assemble.cutting import longest_cut, prefix_by_price
 from powerctx_core.ports import Renderer, Selection
-from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, surely_keeps
+from powerctx_core.text.cut import ELLIPSIS, cut_to_bytes, first_bytes, surely_keeps
 from powerctx_core.types import Candidate
 
 __all__ = ["SIZE_REASONS", "Entry", "Part", "Refusal", "Room", "rooms"]
@@ -241,7 +241,7 @@ class Part:
 
     def _has_room(self, before: str, body: str, after: str) -> bool:
         """Tell whether the first bytes of *body*, fewer than any cut keeps, fit: most that do not fit end here."""
-        return self._piece(f"{before}{self.renderer.escape(_start(body))}{after}") is not None
+        return self._piece(f"{before}{self.renderer.escape(first_bytes(body, MIN_CUT_BYTES))}{after}") is not None
 
     def _whole(self, frame: tuple[str, str] | None, body: str) -> _Piece | None:
         """Return the piece with all of *body*, or ``None`` when it does not fit."""
@@ -285,9 +285,3 @@ class Part:
             room -= price
             taken += len(chunk)
         return taken
-
-
-def _start(body: str) -> str:
-    """Return the first characters of *body*, at most as many bytes as the shortest cut keeps."""
-    start = body[:MIN_CUT_BYTES]
-    return start if start.isascii() else start.encode()[:MIN_CUT_BYTES].decode(errors="ignore")

@@ -11,7 +11,16 @@ from powerctx_core.types import ABSTRACT_BYTES, HEAD_BYTES
 if TYPE_CHECKING:
     import regex
 
-__all__ = ["ELLIPSIS", "cut_to_bytes", "cut_to_chars", "derived_abstract", "derived_overview", "head", "surely_keeps"]
+__all__ = [
+    "ELLIPSIS",
+    "cut_to_bytes",
+    "cut_to_chars",
+    "derived_abstract",
+    "derived_overview",
+    "first_bytes",
+    "head",
+    "surely_keeps",
+]
 
 ELLIPSIS = "…"
 _SENTENCE_SHARE = 0.75
@@ -135,9 +144,12 @@ def surely_keeps(text: str, limit: int, least: int) -> bool:
 
 def head(text: str) -> str:
     """Return the first at most 4096 UTF-8 bytes of *text*, cut between characters."""
-    if len(text) * 4 <= HEAD_BYTES:
-        return text
-    return text[: _chars_in_bytes(text, HEAD_BYTES)]
+    return text if len(text) * 4 <= HEAD_BYTES else first_bytes(text, HEAD_BYTES)
+
+
+def first_bytes(text: str, limit: int) -> str:
+    """Return the first at most *limit* UTF-8 bytes of *text*, cut between characters."""
+    return text[: _chars_in_bytes(text, limit)]
 
 
 def derived_abstract(text: str) -> str:
