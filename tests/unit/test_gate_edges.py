@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 import sqlalchemy as sa
 
 import powerctx_core as powerctx
-from powerctx_core import EmbedderSpec, EmbeddingProfile, EmbedRequest, Item, hookimpl
+from powerctx_core import EmbedderSpec, EmbeddingProfile, EmbedRequest, Item, RendererSpec, hookimpl
 from powerctx_core.recall.policy import COMPATIBLE, POWERCTX
+from powerctx_core.render.prepared import Prepared
 from powerctx_core.types import RecallEffort
 
 QUERY = "alpha beta gamma delta"
@@ -48,7 +50,9 @@ class Angles:
         return struct.pack("<2f", cosine, math.sqrt(1.0 - cosine * cosine))
 
 
-def opened(url: str = "memory://", *, embedder: Angles | None = None, **settings: Any) -> powerctx.Context:
+def opened(
+    url: str = "memory://", *, embedder: Angles | None = None, more: Sequence[object] = (), **settings: Any
+) -> powerctx.Context:
     """Open a store, with the embedder if there is one."""
 
     @hookimpl
@@ -58,7 +62,7 @@ def opened(url: str = "memory://", *, embedder: Angles | None = None, **settings
     return powerctx.open(
         url,
         plugins=() if url == "memory://" else ["sqlite"],
-        extra=[SimpleNamespace(__name__="angles", powerctx_embedders=powerctx_embedders)],
+        extra=[SimpleNamespace(__name__="angles", powerctx_embedders=powerctx_embedders), *more],
         embedder=None if embedder is None else "angles",
         settings={"recall": {"families": ["memory"]}, "retrieval": {"embedding_timeout_s": 60.0}, **settings},
     )
@@ -332,3 +336,48 @@ def test_what_a_call_costs(tmp_path: Path) -> None:
         assert costs[policy, "off"] == costs[policy, "v2"]
         assert 0 < costs[policy, "v2"][0] <= 2 + 3 * 3
         assert 1 == costs[policy, "v2"][1]
+
+
+@pytest.mark.parametrize(("policy", "rendered"), [(COMPATIBLE.policy_id, 6), (POWERCTX.policy_id, 7)])
+def test_an_expansion_costs_what_it_adds(tmp_path: Path, policy: str, rendered: int) -> None:
+    """A committed round makes no statement and no embedding, is planned once, and renders what is new or scored anew.
+
+    By score, the vectors that it lets in change what the first candidate is worth, which a renderer may show.
+    """
+    calls: list[str] = []
+
+    class Counting(Prepared):
+        def open(self, selection: Any) -> str:
+            calls.append("plan")
+            return super().open(selection)
+
+        def entry(self, *given: Any, **more: Any) -> tuple[str, str]:
+            calls.append("entry")
+            return super().entry(*given, **more)
+
+    @hookimpl
+    def powerctx_renderers() -> list[RendererSpec]:
+        return [RendererSpec(name="counting", factory=lambda settings: Counting())]
+
+    embedder = Angles()
+    words = "alpha beta gamma delta epsilon zeta eta theta".split()
+    more = SimpleNamespace(__name__="counting", powerctx_renderers=powerctx_renderers)
+    with opened(f"sqlite:///{tmp_path / 'x.db'}", embedder=embedder, more=[more]) as context:
+        context.put([*items("alpha beta cos=0.05"), *items(*(f"{word} cos=0.05" for word in words[2:]), start=1)])
+        context.warm()
+        note = lambda *given: calls.append("statement")  # noqa: E731 - it is taken off again
+        sa.event.listen(sa.Engine, "before_cursor_execute", note)
+        costs = {}
+        try:
+            for gate in ("off", "v2"):
+                calls.clear()
+                embedder.texts = 0
+                prepared = context.prepare(" ".join(words), scope_id="s", gate=gate, policy=policy, renderer="counting")
+                costs[gate] = Counter(calls) + Counter(embedding=embedder.texts)
+        finally:
+            sa.event.remove(sa.Engine, "before_cursor_execute", note)
+    effort = effort_of(prepared)
+
+    assert (2, (1, 7)) == (effort.rounds, effort.candidates_by_round)
+    assert {"plan": 1, "entry": rendered} == dict(costs["v2"] - costs["off"])
+    assert 1 == costs["v2"]["embedding"]
