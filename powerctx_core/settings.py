@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from powerctx_core.errors import InvalidRequest, redacted_url
+from powerctx_core.errors import InvalidRequest, redacted_url, shown
 from powerctx_core.requests import DEADLINE_MS, ON_FAMILY_ERROR, SEARCH_TYPES
 from powerctx_core.types import HEAD_BYTES, LIFECYCLES, Purpose, Section, Slot, manifest
 from powerctx_core.wire.strict import HIDDEN
@@ -31,6 +31,7 @@ TIMEOUT_MAX = 600.0
 WEIGHT_MAX = 100.0
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
+_SLOT_NAME = 64
 
 
 @attrs.frozen(kw_only=True)
@@ -96,6 +97,11 @@ class BootstrapSettings:
 
     @slots.validator
     def _check_slots(self, attribute: attrs.Attribute[Mapping[str, Slot]], value: Mapping[str, Slot]) -> None:
+        for name in value:
+            if not name.strip() or not name.isprintable() or len(name) > _SLOT_NAME:
+                raise ValueError(
+                    f"names a slot {shown(name)}; a name is 1 to {_SLOT_NAME} characters that can be seen", attribute
+                )
         for lifecycle in LIFECYCLES:
             if not any(slot.filled for slot in manifest(value, lifecycle)):
                 raise ValueError(f"leaves no slot for {lifecycle}; give one a share above 0", attribute)

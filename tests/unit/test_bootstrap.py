@@ -342,6 +342,9 @@ def test_settings() -> None:
         slots = {"retrieval": {"bootstrap": {"slots": {"identity": wrong}}}}
         with pytest.raises(ConfigError, match=r"retrieval\.bootstrap\.slots\.identity"):
             powerctx.open("memory://", plugins=(), settings=slots)
+    for name in ("", " ", "a\x00", "a\u202e", "x" * 65):
+        with pytest.raises(ConfigError, match="names a slot"):
+            powerctx.open("memory://", plugins=(), settings={"retrieval": {"bootstrap": {"slots": {name: {}}}}})
     none = {"retrieval": {"bootstrap": {"slots": {name: {"share": 0.0} for name in SLOTS}}}}
     with pytest.raises(ConfigError, match="leaves no slot"):
         powerctx.open("memory://", plugins=(), settings=none)
