@@ -121,7 +121,9 @@ def search(invocation: Invocation, /, *, query: str | None, scope: str, **option
             ctx.embedding.warm()
         found = ctx.search(request)
         if isinstance(found, ContextPack):
-            _show(invocation, found, excluding=request.exclude_uris is not None)
+            _show(
+                invocation, found, excluding=request.exclude_uris is not None, opening=bool(request.bootstrap_exclude)
+            )
             return
         restricted = restricts(request.retrieval)
         _show_list(
@@ -150,7 +152,7 @@ def recall(invocation: Invocation, /, *, query: str, scope: str, **options: Any)
     with invocation.open() as ctx:
         ctx.embedding.warm()
         pack = ctx.recall(query_text(query), scope_id=scope, **parameters)
-    _show(invocation, pack, excluding="exclude_uris" in parameters)
+    _show(invocation, pack, excluding="exclude_uris" in parameters, opening=bool(parameters.get("bootstrap_exclude")))
 
 
 def search_parameters(invocation: Invocation, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,7 +200,7 @@ def _number(option: str, text: str, convert: Callable[[str], Any]) -> Any:
         raise InvalidRequest(f"{option} has {shown(text)}, which is no number.") from None
 
 
-def _show(invocation: Invocation, pack: ContextPack, *, excluding: bool) -> None:
+def _show(invocation: Invocation, pack: ContextPack, *, excluding: bool, opening: bool) -> None:
     """Print a pack, and one line about it; see :func:`summary`."""
     from powerctx_core import wire
 
@@ -210,14 +212,20 @@ def _show(invocation: Invocation, pack: ContextPack, *, excluding: bool) -> None
         output.json_note(wire.to_json(pack.receipt))
     if pack.rendered:
         output.text(pack.rendered)
-    output.note(summary(pack, excluding=excluding))
+    output.note(summary(pack, excluding=excluding, opening=opening))
 
 
-def summary(pack: ContextPack, *, excluding: bool = False) -> str:
-    """Return the line about a pack; *excluding* says that it counts what was left out also when that is nothing."""
+def summary(pack: ContextPack, *, excluding: bool = False, opening: bool = False) -> str:
+    """Return the line about a pack.
+
+    Args:
+        pack: that it is about.
+        excluding: it counts what was left out also when that is nothing.
+        opening: what the session was given as it started was left out, too.
+    """
     stats = pack.stats
     tiers = ", ".join(f"{count} {detail}" for detail, count in stats.tier_counts.items())
-    why = _why(stats)
+    why = _why(stats, opening=opening)
     line = [
         f"empty ({stats.outcome})" if not pack.entries else stats.outcome,
         *([why] if why else []),
@@ -233,7 +241,7 @@ def summary(pack: ContextPack, *, excluding: bool = False) -> str:
     return " · ".join(line)
 
 
-def _why(stats: SearchStats) -> str | None:
+def _why(stats: SearchStats, *, opening: bool) -> str | None:
     """Return why a pack is empty, and what to do."""
     removed = [
         *([f"the filters left out {stats.filtered}"] if stats.filtered else []),
@@ -243,6 +251,8 @@ def _why(stats: SearchStats) -> str | None:
         return "nothing fits the budget; raise --max-tokens"
     if stats.outcome == "below_threshold":
         return "what was found is too weak; name the matter more exactly, or lower --score-threshold"
+    if stats.outcome == "no_match" and stats.excluded and opening:
+        return "what was found was delivered when the session started, or is excluded"
     if stats.outcome == "no_match" and removed:
         return f"{' and '.join(removed)} of what was found; loosen them"
     if stats.outcome == "no_match" and stats.top_match is not None:

@@ -362,6 +362,10 @@ def test_command_line(tmp_path: Any) -> None:
     assert "A walrus event." in shown.stdout
     assert formed["stats"]["lifecycle"] == "resume"
     assert formed["stats"]["slots"]["working_state"]["entries"] == 1
+    session = ["--scope", S, "--store", url, "--session", "s"]
+    CliRunner().invoke(program, ["search", "--mode", "bootstrap", *session])
+    again = CliRunner().invoke(program, ["recall", "walrus", "--bootstrap-exclude", *session])
+    assert "what was found was delivered when the session started" in again.stderr
     missing = CliRunner().invoke(program, ["search", "--scope", S, "--store", url])
     assert missing.exit_code != 0
     assert "query is missing" in missing.stderr
