@@ -194,17 +194,21 @@ class Filling:
             hits.append(Hit(candidate=raw, score=0.0, match=0.0, channels=()))
         ladders = self._ladders(supply, hits, room, len(shown), read, reading=reading)
         among = supply.offered.among
-        entries = _planned(hits, ladders, room)
-        if not among:
-            return Filled(supply=supply, entries=entries, room=room, aside=aside)
+        filled = Filled(supply=supply, room=room, aside=aside)
         before = sum(address.family in among for address in shown)
-        left = _left(among, before, entries)
-        # As dear as it can get, so that it fits whatever it makes place for.
-        if left and (spared := room - self._remark(supply, sum(among.values()))[1].cost) >= 0.0:
-            entries = _planned(hits, ladders, spared)
+        # Where there are more than were offered, some are left out whatever fits.
+        if sum(among.values()) - before <= len(hits):
+            entries = _planned(hits, ladders, room)
             left = _left(among, before, entries)
+            if not left:
+                return attrs.evolve(filled, entries=entries, left_out=left if among else None)
+        # As dear as it can get, so that it fits whatever it makes place for.
+        spared = room - self._remark(supply, sum(among.values()))[1].cost
+        entries = _planned(hits, ladders, room if spared < 0.0 else spared)
+        left = _left(among, before, entries)
+        if spared >= 0.0:
             entries = (*entries, self._remark(supply, left))
-        return Filled(supply=supply, entries=entries, room=room, aside=aside, left_out=left)
+        return attrs.evolve(filled, entries=entries, left_out=left)
 
     def _remark(self, supply: Supply, left: int) -> tuple[Hit, Rung]:
         """Return the entry that says how many items are not shown."""
