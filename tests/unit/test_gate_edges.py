@@ -51,9 +51,14 @@ class Angles:
 
 
 def opened(
-    url: str = "memory://", *, embedder: Angles | None = None, more: Sequence[object] = (), **settings: Any
+    url: str = "memory://",
+    *,
+    embedder: Angles | None = None,
+    more: Sequence[object] = (),
+    gates: Sequence[Path] = (),
+    **settings: Any,
 ) -> powerctx.Context:
-    """Open a store, with the embedder if there is one."""
+    """Open a store, with the embedder if there is one, and the gate policies of files."""
 
     @hookimpl
     def powerctx_embedders() -> list[EmbedderSpec]:
@@ -64,7 +69,11 @@ def opened(
         plugins=() if url == "memory://" else ["sqlite"],
         extra=[SimpleNamespace(__name__="angles", powerctx_embedders=powerctx_embedders), *more],
         embedder=None if embedder is None else "angles",
-        settings={"recall": {"families": ["memory"]}, "retrieval": {"embedding_timeout_s": 60.0}, **settings},
+        settings={
+            "recall": {"families": ["memory"], "gate_files": [*map(str, gates)]},
+            "retrieval": {"embedding_timeout_s": 60.0},
+            **settings,
+        },
     )
 
 
@@ -128,7 +137,7 @@ def test_its_flat_variant_of_one_round(tmp_path: Path) -> None:
     file = tmp_path / "gate.toml"
     floors = "[[expansion_floors]]\ncosine = 0.10\n"
     file.write_text(f'policy_id = "acme.one"\nmax_rounds = 1\n{floors}')
-    with opened(embedder=Angles(), recall={"families": ["memory"], "gate_files": [str(file)]}) as context:
+    with opened(embedder=Angles(), gates=[file]) as context:
         # What has a neighbour's vector, but is admitted by its word already, is an entry to recover and no candidate.
         context.put([*items("query cos=0.12"), *_sixty_four()[1:]])
         on = context.prepare("query", scope_id="s", gate="acme.one", policy=COMPATIBLE.policy_id)
@@ -229,6 +238,81 @@ def test_a_full_family_changes_its_members_and_never_grows() -> None:
     assert (("admission",), (16, 17)) == (effort.expansion_actions, effort.candidates_by_round)
     assert 8 == len(off.selected) == len(on.selected)
     assert (17, 17) == (effort.admission_by_family[0].retrieved, effort.admission_by_family[0].admitted)
+
+
+def test_no_round_without_anything_to_recover(ctx: powerctx.Context) -> None:
+    """A thin answer whose pools reject nothing is not looked at again; nor is one whose rest no floor would let in."""
+    ctx.put(items("alpha beta"))
+    all_in = effort_of(ctx.prepare(QUERY, scope_id="s", gate="v2"))
+    with opened(embedder=Angles()) as context:
+        context.put(items("alpha beta gamma cos=0.9", *(f"number {place} cos=0.05" for place in range(9))))
+        none_left = effort_of(context.prepare(QUERY, scope_id="s", gate="v2"))
+
+    for effort in (all_in, none_left):
+        assert ("thin-candidates", (), (1,), 0) == (
+            effort.reason,
+            effort.expansion_actions,
+            effort.candidates_by_round,
+            effort.recoverable,
+        )
+
+
+@pytest.mark.parametrize("policy", [COMPATIBLE.policy_id, POWERCTX.policy_id])
+def test_what_is_rejected_takes_no_room_from_what_is_admitted(ctx: powerctx.Context, policy: str) -> None:
+    """Of a pool whose best members are all rejected the only valid one, ranked behind them, is delivered."""
+    words = "alpha beta gamma delta epsilon zeta eta theta".split()
+    rejected = [f"{word} {word} {word} n{place}" for word in words for place in range(7)]
+    valid = " ".join([*words[:2], *["filler"] * 300])
+    ctx.put(items(*rejected, valid))
+    query = " ".join(words)
+    found = ctx.find(query, scope_id="s", policy=policy, limit=64)
+    prepared = ctx.prepare(query, scope_id="s", policy=policy, max_bytes=32768, max_items=64)
+
+    assert ["s056"] == [hit.address.artifact_id for hit in found.hits]
+    assert ["s056"] == [address.artifact_id for address in prepared.selected]
+    counts = prepared.diagnostics.counts[0]
+    assert (57, 1) == (counts.retrieved, counts.admitted)
+
+
+@pytest.mark.parametrize("gate", ["off", "v2"])
+def test_an_unrelated_query_is_answered_with_nothing_unless_a_gate_asks_for_it(gate: str) -> None:
+    """Under our policy what the model holds for noise is found by no vector; the floors of its rounds let it in."""
+    with opened(embedder=Angles()) as context:
+        context.put(items(*(f"number {place} cos=0.{place:02}" for place in (1, 5, 9))))
+        prepared = context.prepare("omega psi", scope_id="s", policy=POWERCTX.policy_id, gate=gate)
+
+    first = prepared.diagnostics.counts[0]
+    assert (3, 0 if gate == "off" else 3) == (first.retrieved, first.admitted)
+    assert ("below_threshold" if gate == "off" else "delivered") == prepared.diagnostics.outcome
+
+
+MENDED = """
+policy_id = "acme.mended.v1"
+min_candidates = 1
+min_top_gap = 0.0
+min_lexical_overlap = 0.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("reason", "texts"),
+    [
+        ("thin-candidates", ["alpha beta gamma delta cos=0.95"]),
+        ("weak-top-1", [f"alpha beta gamma delta {place} cos=0.69" for place in range(4)]),
+        ("weak-lexical", ["nothing shared cos=0.92", "nor here cos=0.5"]),
+    ],
+)
+def test_what_v2_gets_wrong_by_contract_another_policy_need_not(tmp_path: Path, reason: str, texts: list[str]) -> None:
+    """One perfect hit, four that are equally strong, a paraphrase: a file of thresholds judges them as enough."""
+    file = tmp_path / "mended.toml"
+    file.write_text(MENDED, encoding="utf-8")
+    with opened(embedder=Angles(), gates=[file]) as context:
+        context.put(items(*texts))
+        asked = {"scope_id": "s", "policy": COMPATIBLE.policy_id}
+        v2, mended = (effort_of(context.prepare(QUERY, **asked, gate=gate)) for gate in ("v2", "acme.mended.v1"))
+
+    assert (reason, False) == (v2.reason, v2.sufficient)
+    assert ("sufficient", True, "acme.mended.v1") == (mended.reason, mended.sufficient, mended.policy_id)
 
 
 def test_words_that_hardly_match_stand_behind_what_vectors_found() -> None:
