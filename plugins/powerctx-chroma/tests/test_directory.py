@@ -111,6 +111,41 @@ def test_purged_at_once(opened):
     assert 0 == store.engine.count(_shared(store))
 
 
+@pytest.mark.parametrize("exact_below", [1000, 0], ids=["shared", "own"])
+def test_purged_leaves_no_text(opened, tmp_path, exact_below):
+    """When the store is closed no file has the text of what was purged, whole or in pieces; all the rest is there."""
+    vectors = Vectors(store := opened(exact_below=exact_below))
+    vectors.index.attach(PROFILE)
+    for number in range(20):
+        vectors.add(f"a{number}", f"text {number}")
+    vectors.add("secret", "zyzzyvaquux qqxjkvbw")
+    vectors.add("last", "the last text")
+    found = vectors.nearest(seeded("q"), 30)
+    assert pieces(tmp_path)
+    vectors.purge("secret")
+    store.close()
+
+    assert {} == pieces(tmp_path)
+    vectors.store = store = opened(exact_below=exact_below)
+    vectors.index.attach(PROFILE)
+    assert [pair for pair in found if pair[0] != "secret"] == vectors.nearest(seeded("q"), 30)
+    (collection,) = [each for each in store._client.get().list_collections() if each.count()]
+    assert 21 == collection.count()
+    assert 1000 == collection.configuration_json["hnsw"]["sync_threshold"]
+    assert [] == store.pairing.differences()
+
+
+def pieces(folder):
+    """Return which files hold which three letters of the secret text."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            held = [each for each in (b"zyzzyva", b"yzz", b"zzy", b"qqx", b"jkv", b"vbw") if each in data]
+            found |= {path.name: held} if held else {}
+    return found
+
+
 def _shared(store):
     """Return the collection of small partitions."""
     from powerctx_core.types import Deadline

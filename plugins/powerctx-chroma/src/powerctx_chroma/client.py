@@ -140,15 +140,23 @@ class Client:
         """Release client and directory; again is allowed."""
         with self._opening:
             self._closed = True
-            opened, self._opened = self._opened, None
             try:
-                if opened is not None:
-                    opened.close()  # type: ignore[attr-defined] # of its client class, not of the interface
-                    for session in _sessions(opened):
-                        session.close()
+                self._end()
             finally:
                 if self._lock is not None:
                     self._lock.release()
+
+    def rest(self) -> None:
+        """Release the client until :meth:`get` makes another one; the directory stays locked."""
+        with self._opening:
+            self._end()
+
+    def _end(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()  # type: ignore[attr-defined] # of its client class, not of the interface
+            for session in _sessions(opened):
+                session.close()
 
 
 def _sessions(client: ClientAPI) -> Iterator[Any]:

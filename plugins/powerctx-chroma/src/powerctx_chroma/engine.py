@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ _WRITTEN = 2_000
 """Entries of one call; Chroma takes 5 461 at most, and holds its own lock meanwhile."""
 _READ = 1_000
 _GONE = object()
+_NOBODY = "0"
 
 
 class ChromaEngine:
@@ -96,6 +98,23 @@ class ChromaEngine:
         )
         return [] if found is _GONE else [int(each) for each in found["ids"][0]]
 
+    def settle(self) -> None:
+        """Have Chroma save its indexes, after which its log holds a row or two, none with a text that was deleted.
+
+        It saves after so many writes as the collection's configuration said when its index was loaded, so that another
+        client has to load it.
+        """
+        with self._lock:
+            known = [(collection, opened.metadata["powerctx_dimensions"]) for collection, opened in self._known.items()]
+        usual = [self._asked(collection, "configure a collection", partial(_saved_every, 2)) for collection, _ in known]
+        with self._lock:
+            self._known.clear()
+        self._client.rest()
+        for (collection, dimensions), count in zip(known, usual, strict=True):
+            self._asked(collection, "save vectors", partial(_pass_through, dimensions))
+            if count is not _GONE:
+                self._asked(collection, "configure a collection", partial(_saved_every, count))
+
     def _asked(self, collection: Collection, doing: str, call: Callable[[Opened], Any]) -> Any:
         """Return what *call* returns, or :data:`_GONE` when there is no such collection."""
         opened = self._found(collection)
@@ -167,6 +186,23 @@ def _get(ids: list[str], opened: Opened) -> Any:
 
 def _delete(ids: list[str], opened: Opened) -> None:
     opened.delete(ids=ids)
+
+
+def _saved_every(count: int, opened: Opened) -> int:
+    """Set after how many writes the index is saved, and return what it was."""
+    with warnings.catch_warnings():
+        # Chroma warns of configurations without a function that embeds, which are all of ours.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        usual = int((opened.configuration["hnsw"] or {})["sync_threshold"])
+        opened.modify(configuration={"hnsw": {"sync_threshold": count}})
+    return usual
+
+
+def _pass_through(dimensions: int, opened: Opened) -> None:
+    """Write an entry of no meaning and delete it; no entry of a pairing has this number."""
+    vector: Any = [np.eye(1, dimensions, dtype="<f4")[0]]
+    opened.upsert(ids=[_NOBODY], embeddings=vector)
+    opened.delete(ids=[_NOBODY])
 
 
 def _key(collection: Collection) -> Collection:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from powerctx_chroma.client import Client
 from powerctx_chroma.engine import ChromaEngine
+from powerctx_chroma.forgetting import forget
 from powerctx_chroma.health import status
 from powerctx_chroma.location import Location, parsed
 from powerctx_chroma.lock import DirectoryLock
@@ -110,8 +111,12 @@ class ChromaStore:
         try:
             if self._temporary is not None:
                 self.pairing.clear()
+            elif self._catalogue.purged and self.location.data is not None and self.location.data.exists():
+                # No snapshot is open any more that shows it.
+                self.pairing.sweep(at_once=True)
+                forget(self._client, self.engine, self.location.data)
         except StoreError as error:
-            _LOGGER.warning("%s could not be emptied: %s", self.location.name, error)
+            _LOGGER.warning("%s could not be put in order: %s", self.location.name, error)
         finally:
             self._client.close()
             self._companion.close()

@@ -13,11 +13,16 @@ __all__ = ["PairedCatalogue"]
 
 
 class PairedCatalogue:
-    """A :class:`powerctx_core.ports.Catalogue` over that of the companion."""
+    """A :class:`powerctx_core.ports.Catalogue` over that of the companion.
+
+    Attributes:
+        purged: whether anything was purged since it was opened.
+    """
 
     def __init__(self, companion: Catalogue, pairing: Pairing) -> None:
         self._companion = companion
         self._pairing = pairing
+        self.purged = False
 
     @contextmanager
     def snapshot(self, deadline: Deadline) -> Iterator[Snapshot]:
@@ -45,6 +50,7 @@ class PairedCatalogue:
         """
         purged = self._companion.purge(artifacts)
         if purged:
+            self.purged = True
             self._pairing.sweep(at_once=True)
         return purged
 
