@@ -85,6 +85,58 @@ def test_hanging_server(opened, tmp_path):
             vectors.add("a")
 
 
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n"0.6.3"', "no Chroma server of version 1 or later"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", "no Chroma server of version 1 or later"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "no Chroma server of version 1 or later"),
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "503"),
+        (b"SSH-2.0-OpenSSH\r\n", "the connection broke"),
+    ],
+    ids=["old", "page", "nothing", "busy", "ssh"],
+)
+def test_other_servers(opened, tmp_path, answer, says):
+    """What answers there and is no server of Chroma's is told in one sentence."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answered():
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=answered)
+        thread.start()
+        place = f"127.0.0.1:{listening.getsockname()[1]}"
+        vectors = Vectors(opened(f"chroma+http://{place}?companion=sqlite:///{tmp_path}/x.db"))
+        vectors.index.attach(PROFILE)
+        with pytest.raises(StoreError) as caught:
+            vectors.add("a")
+        thread.join()
+
+    assert says in str(caught.value)
+    assert place in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_host(opened, tmp_path):
+    """A host that no name server knows is told from one where nothing answers."""
+    vectors = Vectors(opened(f"chroma+http://nobody.invalid?companion=sqlite:///{tmp_path}/x.db"))
+    vectors.index.attach(PROFILE)
+    with pytest.raises(StoreError, match="no host of this name is known"):
+        vectors.add("a")
+
+
+def test_no_tls_there(opened, tmp_path, own_server):
+    """Asked for TLS, a server without it is told, and what to write."""
+    own_server.start()
+    vectors = Vectors(opened(f"chroma+https://{own_server.place}?companion=sqlite:///{tmp_path}/x.db"))
+    vectors.index.attach(PROFILE)
+    with pytest.raises(StoreError, match=r"does not speak TLS there; write chroma\+http://"):
+        vectors.add("a")
+
+
 def test_no_server_tells_no_token(opened, tmp_path):
     """A refused connection names the server, and neither token nor password of the companion."""
     vectors = Vectors(opened(f"chroma+http://127.0.0.1:1?token=s3cret-token&companion=sqlite:///{tmp_path}/x.db"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from powerctx_chroma.location import Location
 from powerctx_chroma.lock import DirectoryLock
@@ -94,13 +97,40 @@ class Client:
         return client
 
     def _reach(self, headers: dict[str, str]) -> None:
-        """Ask the server for a sign of life: Chroma's client asks as soon as it is made, and waits for ever."""
+        """Look whether the server is one, and has tenant and database.
+
+        Chroma's client asks as soon as it is made, waits for ever, and tells one failure from another by none.
+        """
         import httpx
 
-        host = f"[{self.location.host}]" if ":" in self.location.host else self.location.host
-        scheme = "https" if self.location.tls else "http"
-        place = f"{scheme}://{host}:{self.location.port}/api/v2/heartbeat"
-        httpx.get(place, headers=headers, timeout=self._timeout).raise_for_status()
+        location = self.location
+        host = f"[{location.host}]" if ":" in location.host else location.host
+        place = f"{'https' if location.tls else 'http'}://{host}:{location.port}/api/v2"
+        tenant = f"tenants/{quote(location.tenant, safe='')}"
+        asked = {
+            "version": "runs no Chroma server of version 1 or later; install one (pip install chromadb), or correct "
+            "host and port.",
+            tenant: f"has no tenant {location.tenant}; correct ?tenant=, or have it made.",
+            f"{tenant}/databases/{quote(location.database, safe='')}": f"has no database {location.database} in the "
+            f"tenant {location.tenant}; correct ?database=, or have it made.",
+        }
+        with httpx.Client(headers=headers, timeout=self._timeout) as session:
+            for path, lacking in asked.items():
+                answer = session.get(f"{place}/{path}")
+                if answer.status_code in (401, 403):
+                    raise self._unwelcome("open")
+                gone = answer.status_code in (404, 410)
+                if gone or (answer.is_success and path == "version" and not _recent(answer.text)):
+                    raise StoreUnavailable(f"{location.name} {lacking}")
+                if not answer.is_success:
+                    raise StoreUnavailable(
+                        f"{location.name}: could not open: the server answers with status {answer.status_code}; "
+                        "try again later, or look into its log."
+                    )
+
+    def _unwelcome(self, doing: str) -> StoreError:
+        told = "refuses the token; correct ?token=" if self.location.token else "asks for a token; add ?token="
+        return StoreUnavailable(f"{self.location.name}: could not {doing}: the server {told} or the setting `token`.")
 
     @contextmanager
     def told(self, doing: str) -> Iterator[None]:
@@ -120,6 +150,10 @@ class Client:
             )
         secrets = (self.location.token,)
         said, kind = cause(error, secrets), type(error).__name__
+        if kind == "ConnectError" and any(isinstance(each, ssl.SSLError) for each in _chain(error)):
+            return StoreUnavailable(f"{name} cannot be reached: {_untrusted(error)}.")
+        if any(isinstance(each, socket.gaierror) for each in _chain(error)):
+            return StoreUnavailable(f"{name} cannot be reached: no host of this name is known; correct the host.")
         if kind in ("ConnectError", "ConnectTimeout") or "Could not connect" in said:
             text = f"{name} cannot be reached: no Chroma server answers there; start it, or correct host and port."
             return StoreUnavailable(text)
@@ -128,7 +162,7 @@ class Client:
         if "Protocol" in kind or kind in ("ReadError", "WriteError", "CloseError"):
             return StoreError(f"{name}: could not {doing}: the connection broke; try again when the server is up.")
         if kind in ("ChromaAuthError", "AuthorizationError") or "401" in said or "403" in said:
-            return StoreError(f"{name}: could not {doing}: the server refuses the token; correct ?token= or settings.")
+            return self._unwelcome(doing)
         if "different settings" in said:
             return StoreUnavailable(
                 f"{name}: this program has opened it with chromadb and other settings; open it with "
@@ -165,6 +199,30 @@ def _sessions(client: ClientAPI) -> Iterator[Any]:
         session = getattr(getattr(each, "_server", None), "_session", None)
         if session is not None:
             yield session
+
+
+def _recent(version: str) -> bool:
+    """Whether what a server says of itself, a quoted version, is that of one whose API this is."""
+    major = version.strip().strip('"').partition(".")[0]
+    return major.isdecimal() and int(major) >= 1
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Give an error and what it was raised for."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def _untrusted(error: BaseException) -> str:
+    """Say why there is no TLS."""
+    if any(isinstance(each, ssl.SSLCertVerificationError) for each in _chain(error)):
+        return (
+            "its certificate is not trusted here; name the file of its authority in the environment variable "
+            "SSL_CERT_FILE, or correct the host"
+        )
+    return "it does not speak TLS there; write chroma+http://, or correct the port"
 
 
 @contextmanager
