@@ -41,6 +41,8 @@ _LOGGER = logging.getLogger("powerctx")
 _RESERVE_S, _RESERVE_SHARE = 0.02, 0.25
 """What a call keeps for merging, planning and rendering: so many seconds, or this share of a short deadline."""
 _STEPS = 4
+_LEAST_RESERVE_S = 1e-5
+"""Of a call whose time is over before it begins: stages still end one after another."""
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +67,7 @@ class Limits:
         left = call.remaining()
         if call.at is None or left is None:
             return cls(call=call, retrieval=call, native=call, embedding=call)
-        reserve = min(_RESERVE_S, left * _RESERVE_SHARE)
+        reserve = max(_LEAST_RESERVE_S, min(_RESERVE_S, left * _RESERVE_SHARE))
         step = reserve / _STEPS
         at = call.at - reserve
         return cls(call=call, retrieval=Deadline(at), native=Deadline(at - step), embedding=Deadline(at - step - step))

@@ -159,7 +159,7 @@ def test_a_deadline_is_a_whole_number_of_milliseconds(value: Any) -> None:
 
 def test_each_stage_ends_a_step_before_the_one_above() -> None:
     """No inner limit equals an outer one, whatever the deadline; without a deadline nothing is limited."""
-    for seconds in (0.001, 0.01, 0.1, 10.0):
+    for seconds in (0.0, 0.001, 0.01, 0.1, 10.0):
         limits = Limits.of(Deadline.after(seconds))
 
         ends = [limit.at for limit in (limits.embedding, limits.native, limits.retrieval, limits.call)]
