@@ -148,13 +148,15 @@ class Part:
         return None
 
     def fits(self, candidate: Candidate) -> bool:
-        """Tell whether *candidate* could be taken now in its smallest form, the first 64 bytes of its body."""
-        text = candidate.text.lstrip()
-        if not text:
+        """Tell whether *candidate* could be taken now in its smallest form: a body up to its 64th byte."""
+        cut = candidate.body_bytes >= MIN_CUT_BYTES
+        text = candidate.text.lstrip() if cut else candidate.text
+        if not text or text.isspace():
             return False
-        before, after = self.renderer.entry(candidate, len(self.entries) + 1, self.selection, cut=True)
+        before, after = self.renderer.entry(candidate, len(self.entries) + 1, self.selection, cut=cut)
         around = "" if self.entries else f"{self.opening}{self.closing}"
-        return self._has_room(f"{around}{self._heading(candidate)}{before}", text, f"{ELLIPSIS}{after}")
+        after = f"{ELLIPSIS}{after}" if cut else after
+        return self._has_room(f"{around}{self._heading(candidate)}{before}", text, after)
 
     def _heading(self, candidate: Candidate) -> str:
         """Return the heading that an entry needs here: a renderer may group entries of one family that follow."""

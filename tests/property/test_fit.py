@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
+import attrs
 import regex
 from hypothesis import given, strategies as st
 
@@ -117,6 +118,26 @@ def test_a_plan_after_another_is_the_plan_itself(
     assert plan(later, budget, priced, renderer, _SELECTION) == plan(
         later, budget, priced, renderer, _SELECTION, before=before
     )
+
+
+@given(_candidates(), _TEXT, _budgets(), _RENDERERS)
+def test_what_the_probe_says_holds_of_the_build(
+    candidates: list[Candidate], text: str, budget: Budget, renderer: Renderer
+) -> None:
+    """What is said not to fit is not taken; a body below the least length of a cut is taken when it is said to fit."""
+    room = attrs.evolve(budget, max_items=100, family_items=())
+    further = Candidate(
+        address=Address("s", "memory", "\N{BALLOT BOX} further", 1), text=text, body_bytes=len(text.encode()), score=1.0
+    )
+    made = plan(candidates, room, meters(room, O200k()), renderer, _SELECTION)
+    taken = [*(entry.candidate for entry in made.entries), further]
+
+    fits = made.fits(further)
+
+    longer = plan(taken, room, meters(room, O200k()), renderer, _SELECTION)
+    assert fits or longer.text == made.text
+    if further.body_bytes < MIN_CUT_BYTES:
+        assert fits == (longer.text != made.text)
 
 
 @given(_candidates(), _budgets(), _RENDERERS)
