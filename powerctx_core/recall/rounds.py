@@ -53,7 +53,18 @@ class Gathered:
     def appended(self, hits: Sequence[Hit], most: float) -> Gathered:
         """Return this with what a further round adds behind it, scored *most* at most."""
         known = {identity(hit) for hit in self.merged}
-        new = [attrs.evolve(hit, score=hit.score * most) for hit in hits if identity(hit) not in known]
+        # Not by attrs.evolve: a window holds up to 64 hits, and most of them are new.
+        new = [
+            Hit(
+                candidate=hit.candidate,
+                score=hit.score * most,
+                match=hit.match,
+                channels=hit.channels,
+                relevance=hit.relevance,
+            )
+            for hit in hits
+            if identity(hit) not in known
+        ]
         return Gathered((*self.merged, *new), (*self.ordered, *new), self.share)
 
 
