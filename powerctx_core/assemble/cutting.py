@@ -26,7 +26,11 @@ def prefix_by_price(price: Callable[[int], float], length: int, room: float) -> 
         room: what they may cost.
     """
     low, high = 0, length
-    least, most = price(0), price(length)
+    # Most of what is tried has no room even for a mark, and its whole text is never priced.
+    least = price(0)
+    if least > room:
+        return 0
+    most = price(length)
     if most <= room:
         return length
     step = 0

@@ -6,9 +6,9 @@ overview, is estimated by its length until it was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 import attrs
 
@@ -21,6 +21,9 @@ from powerctx_core.types import ABSTRACT_BYTES, Candidate, Hit, RawCandidate
 
 __all__ = ["Forms", "Read", "joined"]
 
+_SURE, _SURE_BYTES = 4, 512
+"""A body of more than so many times its abstract, and so many bytes more, costs more whatever prices it."""
+_FIRST = slice(None, 1)
 _SPENT = 0.95
 """Share of what is left that a cut after a sentence must use."""
 
@@ -178,23 +181,19 @@ class Forms:
             return Ladder(bare=bare, rungs=(), bucket=bucket)
         known = _known(raw, read, reading=reading)
         known = known if brief else attrs.evolve(known, brief=False)
-        rungs = list(self._rungs(form, raw, known, DETAILS.index(ceiling)))
-        # Each is dearer than the one before, or it is not worth its place.
-        rising = [rungs[0]]
-        for rung in rungs[1:]:
-            if rung.cost > rising[-1].cost:
-                rising.append(rung)
-            elif rung.detail == "full" and not rung.cut and not rung.unread:
-                # The body is no longer than what stands for it: the tiers coincide.
-                rising = [*(each for each in rising if each.cost < rung.cost), rung]
-        if rising[0].stage != WIDE:
-            rising[0] = attrs.evolve(rising[0], stage=WIDE)
+        made = self._rungs(form, raw, known, DETAILS.index(ceiling))
+        first = next(made)
+        rungs: Sequence[Rung]
+        if not pinned and first.detail == "abstract" and known.size > _SURE * utf8_bytes(known.abstract) + _SURE_BYTES:
+            rungs = _Rungs(first, lambda: _rising([first, *made]))
+        else:
+            rungs = _rising([first, *made])
         if pinned:
             # The forms of its detail alone: the body as far as the cap, and all of it where there is room.
-            top = [rung for rung in rising if rung.detail == rising[-1].detail]
-            rising = [attrs.evolve(top[0], stage=WIDE), *top[1:]]
+            top = [rung for rung in rungs if rung.detail == rungs[-1].detail]
+            rungs = (attrs.evolve(top[0], stage=WIDE), *top[1:])
         cut = _Kept(partial(self._cut, form, known, DETAILS.index(ceiling)))
-        return Ladder(bare=bare, rungs=tuple(rising), bucket=bucket, cut=cut)
+        return Ladder(bare=bare, rungs=rungs, bucket=bucket, cut=cut)
 
     def _form(self, hit: Hit, place: int, detail: str, text: str) -> _Form:
         candidate = Candidate(
@@ -217,7 +216,7 @@ class Forms:
 
     def _rungs(
         self, form: Callable[[str, str], _Form], raw: RawCandidate, known: _Known, ceiling: int
-    ) -> Iterable[Rung]:
+    ) -> Iterator[Rung]:
         whole = not known.more and utf8_bytes(known.body) == known.size
         same = whole and (known.brief or known.body.strip() == known.abstract.strip())
         if not same:
@@ -246,6 +245,8 @@ class Forms:
     def _cut(self, form: Callable[[str, str], _Form], known: _Known, ceiling: int, room: float) -> Rung | None:
         """Return the longest text for *room*: of the abstract where not even that fits, else of the body."""
         abstract = form("abstract", known.abstract)
+        if abstract.price("") > room:
+            return None
         if ceiling < DETAILS.index("full") or abstract.price(known.abstract) > room:
             found = abstract.longest(known.abstract, room)
             return found if found is None else attrs.evolve(found, stage=WIDE)
@@ -253,6 +254,57 @@ class Forms:
         if known.more and body.price(known.body) < room:
             return Rung(detail="full", cost=room, stage=WHOLE, cut=True, unread=True)
         return body.longest(known.body, room)
+
+
+def _rising(rungs: Sequence[Rung]) -> tuple[Rung, ...]:
+    """Return those that are dearer than the one before; another is not worth its place."""
+    rising = [rungs[0]]
+    for rung in rungs[1:]:
+        if rung.cost > rising[-1].cost:
+            rising.append(rung)
+        elif rung.detail == "full" and not rung.cut and not rung.unread:
+            # The body is no longer than what stands for it: the tiers coincide.
+            rising = [*(each for each in rising if each.cost < rung.cost), rung]
+    if rising[0].stage != WIDE:
+        rising[0] = attrs.evolve(rising[0], stage=WIDE)
+    return tuple(rising)
+
+
+class _Rungs(Sequence[Rung]):
+    """Forms of which the first is known, and the others are made when they are first asked for.
+
+    Args:
+        first: the cheapest.
+        make: returns all of them, the first among them.
+    """
+
+    def __init__(self, first: Rung, make: Callable[[], Sequence[Rung]]) -> None:
+        self._first = first
+        self._make = make
+        self._all: Sequence[Rung] | None = None
+
+    @overload
+    def __getitem__(self, place: int) -> Rung: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Rung]: ...
+    def __getitem__(self, place: int | slice) -> Rung | Sequence[Rung]:
+        """Return a form, or several."""
+        if place == 0:
+            return self._first
+        return (self._first,) if place == _FIRST else self._whole()[place]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._whole())
+
+    def __bool__(self) -> bool:
+        """There is one at least."""
+        return True
+
+    def _whole(self) -> Sequence[Rung]:
+        if self._all is None:
+            self._all = self._make()
+        return self._all
 
 
 def joined(entries: Sequence[tuple[str, Rung]], forms: Forms) -> str:

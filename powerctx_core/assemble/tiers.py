@@ -57,13 +57,14 @@ class Ladder:
 
     Attributes:
         bare: the form without any text.
-        rungs: readable forms within its ceiling, each dearer than the one before; none when it may only be bare.
+        rungs: readable forms within its ceiling, each dearer than the one before; none when it may only be bare.  The
+            first alone may be taken by the first pass, and those behind it may be made when they are first asked for.
         bucket: what its share of the budget counts for.
         cut: returns the longest cut of its dearest text that costs at most so much, or ``None``.
     """
 
     bare: Rung
-    rungs: tuple[Rung, ...]
+    rungs: Sequence[Rung]
     bucket: str = ""
     cut: Callable[[float], Rung | None] = attrs.field(default=_uncut, eq=False, repr=False)
 
@@ -146,7 +147,9 @@ class _Fill:
         bucket = ladder.bucket
         if bucket in caps and (spent or self._used.get(bucket)):
             room = min(room, caps[bucket] - self._used.get(bucket, 0.0) + spent)
-        fitting = [rung for rung in ladder.rungs if rung.stage <= stage and spent < rung.cost <= room + _SLACK]
+        # Most candidates get no further than this, and need no other form.
+        forms = ladder.rungs[:1] if stage == WIDE else ladder.rungs
+        fitting = [rung for rung in forms if rung.stage <= stage and spent < rung.cost <= room + _SLACK]
         if fitting:
             self._take(place, fitting[-1])
 

@@ -20,6 +20,7 @@ from powerctx_core.render.sections import Sections
 from powerctx_core.requests import SearchRequest
 from powerctx_core.search.competing import competing
 from powerctx_core.search.tiering import Pack, Tiering
+from powerctx_core.search.turns import Given
 from powerctx_core.search.wants import wants_of
 from powerctx_core.text.cut import head
 from powerctx_core.text.tokens import O200k, Qwen, Seed
@@ -106,7 +107,7 @@ def packed(
     wants = wants_of(request, SPECS, {}, [])
     selection = Selection(scope_id="s", envelope=request.envelope is not False, titles={"memory": "Memory"})
     forms = Forms(renderer=renderer, selection=selection, cost=cost, item_bytes=2000)
-    tiering = Tiering(wants=wants, forms=forms, competing=competing(found, wants, cooled, list))
+    tiering = Tiering(wants=wants, forms=forms, competing=competing(found, wants, Given(cooled), list))
     plan = tiering.plan({}, reading=True)
     read: dict[Address, Read] = {}
     if plan is not None and plan.unread:

@@ -26,11 +26,13 @@ from powerctx_core import (
     StoreError,
     wire,
 )
+from powerctx_core.assemble import forms
 from powerctx_core.memory_sessions import MemoryLedger
 from powerctx_core.memory_store import MemorySnapshot
+from powerctx_core.render.flat_xml import FlatXml
 from powerctx_core.requests.conditions import Conditions, checked_filter
 from powerctx_core.search import turns
-from powerctx_core.types import BUCKETS, Address, RawCandidate, SessionKey
+from powerctx_core.types import BUCKETS, Address, Candidate, RawCandidate, SessionKey
 
 S = "project:demo"
 LONG = "The walrus service is deployed on Fridays. " + "It waits for the tide, and the tide waits for nobody. " * 40
@@ -287,6 +289,45 @@ def test_a_text_longer_than_any_budget_spends_it(ctx: powerctx.Context, max_toke
     ctx.put([note("long", "walrus " + "It waits for the tide, and nobody else does. " * 3000)])
 
     assert pack(ctx, max_tokens=max_tokens).stats.used_tokens >= 0.9 * max_tokens
+
+
+def test_forms_are_made_of_what_is_shown_alone(ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body is rendered for the entries of a pack, and not for all that compete for a place in it."""
+    ctx.put(events(60))
+    rendered: set[str] = set()
+    honest = FlatXml.entry
+
+    def entry(self: FlatXml, candidate: Candidate, *more: Any, **how: Any) -> tuple[str, str]:
+        if candidate.detail in ("overview", "full"):
+            rendered.add(candidate.address.artifact_id)
+        return honest(self, candidate, *more, **how)
+
+    monkeypatch.setattr(FlatXml, "entry", entry)
+    found = pack(ctx, max_tokens=500)
+
+    assert found.stats.candidates == 60
+    assert rendered <= set(names(found))
+
+
+@pytest.mark.parametrize("max_tokens", [64, 150, 400, 1600, 6000])
+def test_forms_that_wait_change_nothing(
+    ctx: powerctx.Context, monkeypatch: pytest.MonkeyPatch, max_tokens: int
+) -> None:
+    """A pack whose forms are made when they are asked for is, byte for byte, that of forms made beforehand."""
+    ctx.put(events(20))
+    ctx.put(
+        [note(f"n{n}", "walrus, " * n + "tide. " * (n % 7), abstract="walrus " * (n % 9 + 1)) for n in range(1, 60)]
+    )
+    ctx.put([note(f"d{n}", "walrus " * 40 * n, kind="directory", overview="walrus " * 20 * n) for n in range(1, 5)])
+    parameters = [{}, {"purpose": "chat"}, {"detail": "overview"}, {"quotas": {"events": 3}}, {"renderer": "plain"}]
+
+    def packs() -> list[bytes]:
+        return [wire.canonical(pack(ctx, max_tokens=max_tokens, score_threshold=0, **given)) for given in parameters]
+
+    waiting = packs()
+    monkeypatch.setattr(forms, "_SURE", math.inf)
+
+    assert waiting == packs()
 
 
 def test_an_entity_of_400_tokens_arrives_in_full(ctx: powerctx.Context) -> None:
