@@ -139,10 +139,9 @@ class Embedding:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
+            why = self.told(said(error) if isinstance(error, PowerctxError) else cause(error, self._secrets))
             _LOGGER.warning(
-                "%d items are stored without vectors (%s); `powerctx embed` makes them.",
-                len(texts),
-                self.told(said(error) if isinstance(error, PowerctxError) else cause(error, self._secrets)),
+                "Items stored without vectors: %d (%s); `powerctx embed` makes them.", len(texts), why.rstrip(".")
             )
 
     def embed_all(self, wanted: Callable[[str], bool], *, rebuild: bool) -> Iterator[int]:

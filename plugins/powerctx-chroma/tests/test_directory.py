@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
+from powerctx_chroma.client import _announced
 from powerctx_core.errors import StoreUnavailable
 from powerctx_core.testing.vector_words import PROFILE, Vectors, seeded
 from powerctx_sqlalchemy.paired.tables import Paired
@@ -81,6 +84,23 @@ def test_both_began_before(opened):
 
     with pytest.raises(StoreUnavailable, match="is in use by"):
         second.add("b")
+
+
+def test_what_takes_long_is_told():
+    """Who waits for Chroma at its first use is told what for; who does not have to wait is told nothing."""
+    told = threading.Event()
+    handler = logging.Handler()
+    handler.emit = lambda record: told.set()
+    logger = logging.getLogger("powerctx_chroma.client")
+    logger.addHandler(handler)
+    try:
+        with _announced("loading Chroma", after=3600.0):
+            pass
+        assert not told.is_set()
+        with _announced("loading Chroma", after=0.0):
+            assert told.wait(60)
+    finally:
+        logger.removeHandler(handler)
 
 
 def test_no_network(url, server, tmp_path):

@@ -226,9 +226,9 @@ def _untrusted(error: BaseException) -> str:
 
 
 @contextmanager
-def _announced(doing: str) -> Iterator[None]:
-    """Tell what takes long, if it does."""
-    timer = threading.Timer(_PATIENCE, _LOGGER.warning, (f"{doing} …",))
+def _announced(doing: str, after: float = _PATIENCE) -> Iterator[None]:
+    """Tell what takes long, if it does: more than so many seconds."""
+    timer = threading.Timer(after, _LOGGER.warning, (f"{doing} …",))
     timer.daemon = True
     timer.start()
     try:
