@@ -144,28 +144,29 @@ def fill(candidates: Sequence[_C], budget: Budget, take: Callable[[_C], Refusal 
     Returns:
         What was not taken, and why.
     """
-    family_items = dict(budget.family_items)
+    family_items, most = dict(budget.family_items), budget.max_items
     left: list[Left] = []
     seen: set[Identity] = set()
-    taken = 0
+    taken = known = 0
     for candidate in candidates:
-        address, text = candidate.address, candidate.text
-        known = len(seen)
         seen.add(identity(candidate))
         if len(seen) == known:
-            left.append(Left(address, "duplicate"))
-        elif not text or text.isspace():
-            left.append(Left(address, "blank"))
-        elif taken >= budget.max_items:
-            left.append(Left(address, "entry_limit"))
-        elif family_items.get(address.family, 1) <= 0:
-            left.append(Left(address, "family_limit"))
+            left.append(Left(candidate.address, "duplicate"))
+            continue
+        known += 1
+        text = candidate.text
+        if not text or text.isspace():
+            left.append(Left(candidate.address, "blank"))
+        elif taken >= most:
+            left.append(Left(candidate.address, "entry_limit"))
+        elif family_items and family_items.get(candidate.address.family, 1) <= 0:
+            left.append(Left(candidate.address, "family_limit"))
         elif (refusal := take(candidate)) is not None:
-            left.append(Left(address, refusal.reason, refusal.unit))
+            left.append(Left(candidate.address, refusal.reason, refusal.unit))
         else:
             taken += 1
-            if address.family in family_items:
-                family_items[address.family] -= 1
+            if candidate.address.family in family_items:
+                family_items[candidate.address.family] -= 1
     return tuple(left)
 
 

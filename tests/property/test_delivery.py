@@ -33,7 +33,7 @@ _SELECTION = Selection(scope_id="s")
 
 
 @st.composite
-def _candidates(draw: st.DrawFn) -> list[Candidate]:
+def _hits(draw: st.DrawFn) -> list[Hit]:
     found = []
     for text in draw(st.lists(_TEXT, max_size=10)):
         address = Address(
@@ -49,8 +49,7 @@ def _candidates(draw: st.DrawFn) -> list[Candidate]:
             abstract=draw(st.one_of(st.none(), _TEXT)),
             layer=draw(st.sampled_from([None, "L0", "L1", "L2", "L3"])),
         )
-        hit = Hit(candidate=raw, score=1.0, match=1.0, channels=("fts",))
-        found.append(Candidate(address=address, text=text, body_bytes=raw.body_bytes, score=1.0, hit=hit))
+        found.append(Hit(candidate=raw, score=1.0, match=1.0, channels=("fts",)))
     return found
 
 
@@ -65,25 +64,28 @@ def _budgets(draw: st.DrawFn) -> tuple[Budget, int | None]:
     return budget, draw(st.one_of(st.none(), st.integers(0, 500)))
 
 
-def _planned(candidates: list[Candidate], budgets: tuple[Budget, int | None], renderer: Renderer) -> Plan:
+def _shown(hit: Hit) -> Candidate:
+    return Candidate(address=hit.address, text=hit.text, body_bytes=hit.candidate.body_bytes, score=hit.score, hit=hit)
+
+
+def _planned(hits: list[Hit], budgets: tuple[Budget, int | None], renderer: Renderer) -> Plan:
     budget, inject_tokens = budgets
     return plan_split(
-        candidates,
+        hits,
         budget,
         meters=meters(budget, O200k()),
         inject_meters=meters(Budget(max_items=0, max_tokens=inject_tokens), O200k()),
         renderer=renderer,
         selection=_SELECTION,
         layers=_LAYERS,
+        shown=_shown,
     )
 
 
-@given(_candidates(), _budgets(), _RENDERERS)
-def test_budgets_hold_for_both_parts(
-    candidates: list[Candidate], budgets: tuple[Budget, int | None], renderer: Renderer
-) -> None:
+@given(_hits(), _budgets(), _RENDERERS)
+def test_budgets_hold_for_both_parts(hits: list[Hit], budgets: tuple[Budget, int | None], renderer: Renderer) -> None:
     """Text and description together are within every budget, and the text alone within its own."""
-    found = _planned(candidates, budgets, renderer)
+    found = _planned(hits, budgets, renderer)
     budget, inject_tokens = budgets
 
     assert found.tools is not None
@@ -93,18 +95,18 @@ def test_budgets_hold_for_both_parts(
     assert budget.max_chars is None or len(both) <= budget.max_chars
     assert budget.max_tokens is None or O200k().cost(both) <= budget.max_tokens + 1e-6
     assert inject_tokens is None or O200k().cost(found.text or "") <= inject_tokens + 1e-6
-    assert found == _planned(list(candidates), budgets, renderer)
+    assert found == _planned(list(hits), budgets, renderer)
 
 
-@given(_candidates(), _budgets(), _RENDERERS)
+@given(_hits(), _budgets(), _RENDERERS)
 def test_every_candidate_is_in_one_part_or_counted(
-    candidates: list[Candidate], budgets: tuple[Budget, int | None], renderer: Renderer
+    hits: list[Hit], budgets: tuple[Budget, int | None], renderer: Renderer
 ) -> None:
     """Layers decide the part, entries keep their order in it, and what is in neither is counted with its reason."""
-    found = _planned(candidates, budgets, renderer)
+    found = _planned(hits, budgets, renderer)
 
-    assert len(candidates) == len(found.entries) + len(found.listed) + sum(found.omitted.values())
-    order = [each.address for each in candidates]
+    assert len(hits) == len(found.entries) + len(found.listed) + sum(found.omitted.values())
+    order = [each.address for each in hits]
     for entries, stable in ((found.entries, True), (found.listed, False)):
         places = [order.index(entry.candidate.address) for entry in entries]
         assert places == sorted(places)
@@ -114,12 +116,10 @@ def test_every_candidate_is_in_one_part_or_counted(
             assert stable == (layer in {"L2", "L3"})
 
 
-@given(_candidates(), _budgets())
-def test_stored_text_cannot_forge_a_line_of_the_list(
-    candidates: list[Candidate], budgets: tuple[Budget, int | None]
-) -> None:
+@given(_hits(), _budgets())
+def test_stored_text_cannot_forge_a_line_of_the_list(hits: list[Hit], budgets: tuple[Budget, int | None]) -> None:
     """The description has a line of instruction and one for each item, whose URI leads to it; nothing is invisible."""
-    found = _planned(candidates, budgets, Prepared())
+    found = _planned(hits, budgets, Prepared())
     assert found.tools is not None
     if not found.tools.items:
         assert found.tools.description == ""
@@ -135,19 +135,17 @@ def test_stored_text_cannot_forge_a_line_of_the_list(
         assert abstract == readable.abstract
 
 
-@given(_candidates(), st.integers(300, 3000), st.integers(0, 500), _RENDERERS)
-def test_a_larger_budget_is_never_worse_by_rank(
-    candidates: list[Candidate], size: int, more: int, renderer: Renderer
-) -> None:
+@given(_hits(), st.integers(300, 3000), st.integers(0, 500), _RENDERERS)
+def test_a_larger_budget_is_never_worse_by_rank(hits: list[Hit], size: int, more: int, renderer: Renderer) -> None:
     """Over both parts, the first candidate that fares differently in a larger budget fares better."""
 
     def shares(limit: int) -> list[tuple[int, int]]:
-        found = _planned(candidates, (Budget(max_items=64, max_bytes=limit), None), renderer)
+        found = _planned(hits, (Budget(max_items=64, max_bytes=limit), None), renderer)
         taken = [*found.entries, *found.listed]
         delivered = {entry.candidate.address: (2 - entry.cut, len(entry.piece)) for entry in taken}
         seen: set[Address] = set()
         result = []
-        for each in candidates:
+        for each in hits:
             result.append((0, 0) if each.address in seen else delivered.get(each.address, (0, 0)))
             seen.add(each.address)
         return result
