@@ -6,6 +6,7 @@ import threading
 import time
 from array import array
 from functools import partial
+from operator import mul
 
 import attrs
 
@@ -19,6 +20,7 @@ assembled = partial(stores.assembled, contract="vectors:VectorIndexContract")
 
 @broken(
     "vectors.nearest",
+    "test_nearest_all_but_ties",
     "test_nearest_at_most_k",
     "test_nearest_ties",
     "test_requests_in_order",
@@ -30,7 +32,7 @@ def one_too_many(index, honest, requests, snapshot):
     return honest([attrs.evolve(request, k=request.k + 1) for request in requests], snapshot)
 
 
-@broken("vectors.nearest", "test_cached_again", "test_nearest_ties")
+@broken("vectors.nearest", "test_cached_again", "test_nearest_all_but_ties", "test_nearest_ties")
 def last_written_first(index, honest, requests, snapshot):
     """Of equal ones the last comes first."""
     return [sorted(found, key=lambda pair: (-pair[1], -pair[0])) for found in honest(requests, snapshot)]
@@ -88,7 +90,13 @@ def cosines_in_order_of_keys(index, honest, keys, vector, snapshot):
     return {key: found.get(key, 0.0) for key in keys}
 
 
-@broken("vectors.cosines", "test_cosines_as_nearest", "test_cosines_of", "test_vector_snapshot")
+@broken(
+    "vectors.cosines",
+    "test_cosines_as_nearest",
+    "test_cosines_of",
+    "test_nearest_all_but_ties",
+    "test_vector_snapshot",
+)
 def cosines_are_rough(index, honest, keys, vector, snapshot):
     """Cosines of keys are not those that a search gives."""
     return {key: round(cosine, 2) for key, cosine in honest(keys, vector, snapshot).items()}
@@ -136,6 +144,20 @@ def worst_first(index, honest, requests, snapshot):
 def nothing_below_zero(index, honest, requests, snapshot):
     """A cosine below zero is given as zero."""
     return [[(key, max(0.0, cosine)) for key, cosine in found] for found in honest(requests, snapshot)]
+
+
+@broken("vectors.nearest", "test_cosines_as_nearest", "test_nearest_all_but_ties", "test_vector_snapshot")
+def cosines_are_not_rounded(index, honest, requests, snapshot):
+    """Of all but equal vectors those come first whose products happened to add up to more."""
+    held = {key: vector for shelf in snapshot.state.shelves.values() for key, vector in shelf.vectors.items()}
+    found = []
+    for request, near in zip(
+        requests, honest([attrs.evolve(each, k=10_000) for each in requests], snapshot), strict=True
+    ):
+        query = memoryview(request.vector).cast("f")
+        exact = [(key, sum(map(mul, query, memoryview(held[key]).cast("f")))) for key, _ in near]
+        found.append(sorted(exact, key=lambda pair: (-pair[1], pair[0]))[: request.k])
+    return found
 
 
 @broken("vectors.nearest", "test_nearest_recall")
