@@ -253,8 +253,10 @@ class Expansion(Generic[_P]):
         if found is None:
             raise _TooLateError
         groups = {**groups, **found.groups}
-        windows = {family: [group.hits for group in given] for family, given in groups.items()}
-        gathered = (appended if self.policy.appends else joined)(done.gathered, windows)
+        if self.policy.appends:
+            gathered = appended(done.gathered, {name: [group.fused for group in each] for name, each in groups.items()})
+        else:
+            gathered = joined(done.gathered, {name: [group.hits for group in each] for name, each in groups.items()})
         probed = self.probe(self._selected(gathered))
         if probed.plan is None:
             raise _TooLateError

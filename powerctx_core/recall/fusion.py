@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, zip_longest
+
+import attrs
 
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.ranking import Scorer, idf
 from powerctx_core.types import QUERY_TERMS, Admission, Hit, Key, Pool, QueryTerms, RawCandidate
 
-__all__ = ["deal", "fuse", "in_order", "interleave", "merge"]
+__all__ = ["Fused", "deal", "fuse", "in_order", "interleave", "merge"]
 
 _RRF_K = 60
 _KNOWN_FAMILIES = ("memory", "topic-memory", "experience")
+
+
+@attrs.frozen(eq=False)
+class Fused:
+    """Members of one pool, best first, of which hits are made when they are asked for.
+
+    Attributes:
+        candidates: members by key, these and others.
+        keys: of the members.
+        hit: returns the hit of a member, with its score times a factor.
+    """
+
+    candidates: Mapping[Key, RawCandidate] = attrs.field(repr=False)
+    keys: Sequence[Key]
+    hit: Callable[[Key, float], Hit] = attrs.field(repr=False)
+
+    @cached_property
+    def hits(self) -> list[Hit]:
+        """The hits of all, as scored."""
+        hit = self.hit
+        return [hit(key, 1.0) for key in self.keys]
 
 
 def fuse(
@@ -23,7 +47,7 @@ def fuse(
     weights: Mapping[str, float] | None = None,
     query: QueryTerms | None = None,
     limit: int | None = None,
-) -> list[Hit]:
+) -> Fused:
     """Return the admitted members of one pool, best first, ties by address; at most *limit* of them.
 
     ``rrf``: each channel adds ``weight / (60 + rank)``, weights normalised to mean 1, and the score is the sum over its
@@ -54,16 +78,18 @@ def fuse(
         address = candidates[key].address
         best.append((-score, address.artifact_id, address.revision, key))
     best.sort()
-    return [
-        Hit(
-            candidate=(candidate := candidates[key]),
-            score=scores[key],
+
+    def hit(key: Key, factor: float) -> Hit:
+        candidate = candidates[key]
+        return Hit(
+            candidate=candidate,
+            score=scores[key] * factor,
             match=_match(candidate, shares.get(key), scorer, pool, known),
             channels=found_by.get(key, ()),
             relevance=candidate.cosine,
         )
-        for _, _, _, key in best[:limit]
-    ]
+
+    return Fused(candidates, [key for _, _, _, key in best[:limit]], hit)
 
 
 def _order(hit: Hit) -> tuple[float, str, str, str, int]:

@@ -11,7 +11,7 @@ from powerctx_core.errors import PoolInvariantError
 from powerctx_core.ports import AdmissionRule, Family, RetrievalRequest, SearchingFamily
 from powerctx_core.recall.admission import FloorAdmission, admitting
 from powerctx_core.recall.checks import SNAPSHOT, check_pool, check_searched
-from powerctx_core.recall.fusion import fuse
+from powerctx_core.recall.fusion import Fused, fuse
 from powerctx_core.recall.policy import RecallPolicy
 from powerctx_core.recall.stages import Stages
 from powerctx_core.records import FamilySpec
@@ -54,6 +54,7 @@ class Group:
     """What one family gave for one scope: the window of fused hits, and what is reported of its pool.
 
     Attributes:
+        fused: the window.
         counts: of the pool.
         searched: by query; else there is nothing to judge, and nothing is counted for a report.
         matched: the pool had members, before admission.
@@ -69,7 +70,7 @@ class Group:
 
     counts: AdmissionCounts
     searched: bool = True
-    hits: Sequence[Hit]
+    fused: Fused
     mode: str
     terms: tuple[str, ...]
     matched: bool
@@ -81,6 +82,11 @@ class Group:
     at: Callable[[AdmissionFloor], Group] = attrs.field(eq=False, repr=False)
     again: Asked | None = attrs.field(default=None, eq=False, repr=False)
     cost: Cost = FREE
+
+    @property
+    def hits(self) -> Sequence[Hit]:
+        """The window's hits."""
+        return self.fused.hits
 
     @property
     def candidates(self) -> Mapping[Key, RawCandidate]:
@@ -164,12 +170,12 @@ class Asked:
                     "one of fts holds a term that the statistics count, one of vector has a cosine."
                 )
             counts = attrs.evolve(admission.counts, retrieved=found.retrieved)
-            hits = fuse(
+            fused = fuse(
                 pool, admission, self.policy, weights=request.weights, query=request.terms, limit=self.source.ceiling
             )
         group = Group(
             counts=counts,
-            hits=hits,
+            fused=fused,
             mode=pool.mode,
             terms=tuple(pool.terms),
             matched=found.retrieved > 0,
@@ -191,16 +197,17 @@ class Asked:
             key=lambda key: (-pool.candidates[key].updated_at.timestamp(), pool.candidates[key].address.artifact_id),
         )
         before = self.source.requests.index(self.request) * self.request.k
-        hits = [
-            Hit(candidate=pool.candidates[key], score=1 / place, match=1.0, channels=(SNAPSHOT,))
-            for place, key in enumerate(members, before + 1)
-        ]
+        scores = {key: 1 / place for place, key in enumerate(members, before + 1)}
+
+        def hit(key: Key, factor: float) -> Hit:
+            return Hit(candidate=pool.candidates[key], score=scores[key] * factor, match=1.0, channels=(SNAPSHOT,))
+
         found = len(members)
-        ranked = {SNAPSHOT: [(key, hit.score) for key, hit in zip(members, hits, strict=True)]}
+        ranked = {SNAPSHOT: [*scores.items()]}
         return Group(
             counts=AdmissionCounts(family=pool.family, scope_id=pool.scope_id, retrieved=found, admitted=found),
             searched=False,
-            hits=hits,
+            fused=Fused(pool.candidates, members, hit),
             mode=pool.mode,
             terms=(),
             matched=False,
@@ -255,12 +262,12 @@ class _Admitting:
         """
         asked, pool, request = self.asked, self.pool, self.asked.request
         admission = self._admission(floor)
-        hits = fuse(
+        fused = fuse(
             pool, admission, asked.policy, weights=request.weights, query=request.terms, limit=asked.source.ceiling
         )
         return Group(
             counts=admission.counts,
-            hits=hits,
+            fused=fused,
             mode=pool.mode,
             terms=tuple(pool.terms),
             matched=any(pool.channels.values()),

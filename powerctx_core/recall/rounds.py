@@ -11,15 +11,15 @@ from math import nextafter
 import attrs
 
 from powerctx_core.errors import PlanInvariantError
-from powerctx_core.recall.fusion import deal
-from powerctx_core.types import Address, Candidate, Hit
+from powerctx_core.recall.fusion import Fused, deal
+from powerctx_core.types import Address, Candidate, Hit, RawCandidate
 
 __all__ = ["Gathered", "Identity", "appended", "first_round", "identity", "joined", "reselect"]
 
 Identity = Address | tuple[Address, str]
 
 
-def identity(found: Hit | Candidate) -> Identity:
+def identity(found: Hit | Candidate | RawCandidate) -> Identity:
     """Return what makes evidence the same as other: its address, and the fields that its family declares."""
     evidence = found.evidence
     return (found.address, repr(sorted(evidence.items()))) if evidence else found.address
@@ -50,21 +50,10 @@ class Gathered:
         new = [hit for hit in hits if missed.pop(identity(hit), None) is None]
         return Gathered((*self.merged, *new), (*hits, *missed.values()), self.share)
 
-    def appended(self, hits: Sequence[Hit], most: float) -> Gathered:
+    def appended(self, fused: Fused, most: float) -> Gathered:
         """Return this with what a further round adds behind it, scored *most* at most."""
         known = {identity(hit) for hit in self.merged}
-        # Not by attrs.evolve: a window holds up to 64 hits, and most of them are new.
-        new = [
-            Hit(
-                candidate=hit.candidate,
-                score=hit.score * most,
-                match=hit.match,
-                channels=hit.channels,
-                relevance=hit.relevance,
-            )
-            for hit in hits
-            if identity(hit) not in known
-        ]
+        new = [fused.hit(key, most) for key in fused.keys if identity(fused.candidates[key]) not in known]
         return Gathered((*self.merged, *new), (*self.ordered, *new), self.share)
 
 
@@ -102,7 +91,7 @@ def joined(
 
 
 def appended(
-    groups: Mapping[str, Sequence[Gathered]], windows: Mapping[str, Sequence[Sequence[Hit]]]
+    groups: Mapping[str, Sequence[Gathered]], windows: Mapping[str, Sequence[Fused]]
 ) -> dict[str, list[Gathered]]:
     """Return the groups of all families with what a further round adds, scored below everything that they hold.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import attrs
 from hypothesis import given, strategies as st
 
+from powerctx_core.recall.fusion import Fused
 from powerctx_core.recall.rounds import Gathered, appended, first_round, identity, joined, reselect
 from powerctx_core.types import Address, Hit, RawCandidate
 
@@ -97,6 +99,15 @@ def test_merged_order() -> None:
     assert [0.5, "c", "b", "a"] == [after.merged[1].score, *(each.address.artifact_id for each in after.ordered)]
 
 
+def fused(hits: list[Hit]) -> Fused:
+    """Return what fusion would have given."""
+    return Fused(
+        {key: each.candidate for key, each in enumerate(hits)},
+        range(len(hits)),
+        lambda key, factor: attrs.evolve(hits[key], score=hits[key].score * factor),
+    )
+
+
 @given(WINDOWS, st.lists(WINDOWS, min_size=1, max_size=3), st.integers(0, 12))
 def test_what_is_appended_stands_behind_everything(
     first: list[list[Hit]], later: list[list[list[Hit]]], ceiling: int
@@ -104,7 +115,7 @@ def test_what_is_appended_stands_behind_everything(
     """Of any family and scope, and in its own order: scores fall from round to round, and nothing is lost or moved."""
     groups = {"memory": first_round(first, ceiling)}
     for windows in later:
-        before, groups = groups, appended(groups, {"memory": windows})
+        before, groups = groups, appended(groups, {"memory": [*map(fused, windows)]})
         held = [each for group in before["memory"] for each in group.ordered]
         added = []
         for old, new, hits in zip(before["memory"], groups["memory"], windows, strict=True):

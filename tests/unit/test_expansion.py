@@ -17,6 +17,8 @@ from powerctx_core.recall.gate import REASONS
 from powerctx_core.recall.policy import COMPATIBLE
 from powerctx_core.render.prepared import Prepared
 
+PATIENT = {"retrieval": {"embedding_timeout_s": 60.0}}
+"""A busy machine is no reason to go on without vectors."""
 QUERY = "alpha beta gamma delta"
 
 
@@ -263,7 +265,7 @@ def test_our_policy_only_adds(
     texts: tuple[list[str], list[str], list[str]], embedder: str | None, size: int, most: int
 ) -> None:
     """What is delivered without a gate is delivered with it, first and in its order, whatever a lower floor lets in."""
-    with powerctx.open("memory://", plugins=(), embedder=embedder) as context:
+    with powerctx.open("memory://", plugins=(), embedder=embedder, settings=PATIENT) as context:
         here, there, learned = texts
         context.put([*items(*here), *items(*there, scope="r"), *items(*learned, family="experience")])
         asked = {"scope_id": "s", "references": ["r"], "max_bytes": size, "max_items": most}

@@ -203,7 +203,7 @@ def test_scores_that_are_no_numbers(count: int, length: int, mean: float) -> Non
 
 def _hits(pool: Pool, policy: object = POWERCTX) -> list[Hit]:
     admission = FloorAdmission().admit(pool, _query("x", "y"), AdmissionFloor(idf_mass=0.0))
-    return fuse(pool, admission, policy)
+    return fuse(pool, admission, policy).hits
 
 
 def test_rrf_scores_are_shares_of_the_greatest_possible() -> None:
