@@ -8,14 +8,15 @@ import attrs
 
 from powerctx_core.assemble.budget import Budget, Meter, utf8_bytes
 from powerctx_core.assemble.fit import Plan, check_pieces, fill, used
+from powerctx_core.assemble.forms import Forms
 from powerctx_core.assemble.layers import STABLE, layer_of
 from powerctx_core.assemble.part import Part, Refusal, rooms
 from powerctx_core.ports import Renderer, Selection
 from powerctx_core.render.tool_lines import ToolLines
 from powerctx_core.text.cut import derived_abstract
-from powerctx_core.types import Candidate, Hit, Readable, ToolList
+from powerctx_core.types import Address, Candidate, Hit, Readable, ToolList
 
-__all__ = ["plan_split"]
+__all__ = ["line_of", "listing", "plan_split", "readable"]
 
 _LINE_BYTES = 200
 """Longest abstract in a list of tools, UTF-8 bytes."""
@@ -63,10 +64,7 @@ def plan_split(
     costs = used(meters, (text.text or "") + (listed.text or ""))
     costs |= {f"inject_{unit}": cost for unit, cost in used(inject_meters, text.text or "").items()}
     tools = ToolList(
-        items=tuple(
-            Readable(address=entry.candidate.address, abstract=_shown(entry.piece, entry.candidate))
-            for entry in listed.entries
-        ),
+        items=tuple(readable(entry.candidate.address, entry.piece) for entry in listed.entries),
         description=listed.text or "",
     )
     return Plan(
@@ -83,11 +81,20 @@ def plan_split(
 def _line(candidate: Candidate) -> Candidate:
     """Return the candidate with one line about it in place of its text."""
     raw = candidate.hit.candidate if candidate.hit is not None else None
-    abstract = (raw.abstract if raw is not None else None) or derived_abstract(candidate.text)
-    line = " ".join(abstract.split())
+    line = line_of(None if raw is None else raw.abstract, candidate.text)
     return attrs.evolve(candidate, text=line, body_bytes=utf8_bytes(line))
 
 
-def _shown(piece: str, candidate: Candidate) -> str:
-    """Return the abstract as the line shows it."""
-    return piece.removeprefix(f"- {candidate.address.uri}: ").removesuffix("\n")
+def listing(forms: Forms) -> Forms:
+    """Return how the list beside a text of *forms* is rendered and priced."""
+    return attrs.evolve(forms, renderer=ToolLines(), item_bytes=_LINE_BYTES)
+
+
+def line_of(abstract: str | None, text: str) -> str:
+    """Return the line about an item: its *abstract*, or what its *text* begins with."""
+    return " ".join((abstract or derived_abstract(text)).split())
+
+
+def readable(address: Address, piece: str) -> Readable:
+    """Return what can be read at *address*, with its abstract as *piece*, its line, shows it."""
+    return Readable(address=address, abstract=piece.removeprefix(f"- {address.uri}: ").removesuffix("\n"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from math import inf
 from typing import Generic, TypeVar, overload
 
 import attrs
@@ -194,6 +195,23 @@ class Forms:
             rungs = (attrs.evolve(top[0], stage=WIDE), *top[1:])
         cut = _Kept(partial(self._cut, form, known, DETAILS.index(ceiling)))
         return Ladder(bare=bare, rungs=rungs, bucket=bucket, cut=cut)
+
+    def line(self, hit: Hit, text: str | None, *, place: int, bucket: str) -> Ladder:
+        """Return the one form of a candidate in a list, or none of it: a URI alone is no reason to read.
+
+        Args:
+            hit: the candidate.
+            text: what the list says of it, cut at the cap; ``None`` when it is not to be listed.
+            place: in the pack, from 1.
+            bucket: that it counts for.
+        """
+        nowhere = Rung(detail="uri", cost=inf)
+        if text is None:
+            return Ladder(bare=nowhere, rungs=(), bucket=bucket, listed=True)
+        cut = utf8_bytes(text) > self.item_bytes
+        form = self._form(hit, place, "abstract", text)
+        rung = form.rung(cut_to_bytes(text, self.item_bytes) if cut else text, WIDE, cut=cut)
+        return Ladder(bare=nowhere, rungs=(rung,), bucket=bucket, listed=True)
 
     def _form(self, hit: Hit, place: int, detail: str, text: str) -> _Form:
         candidate = Candidate(

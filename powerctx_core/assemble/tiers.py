@@ -60,12 +60,14 @@ class Ladder:
         rungs: readable forms within its ceiling, each dearer than the one before; none when it may only be bare.  The
             first alone may be taken by the first pass, and those behind it may be made when they are first asked for.
         bucket: what its share of the budget counts for.
+        listed: it stands in the list of what can be read, and not in the text.
         cut: returns the longest cut of its dearest text that costs at most so much, or ``None``.
     """
 
     bare: Rung
     rungs: Sequence[Rung]
     bucket: str = ""
+    listed: bool = False
     cut: Callable[[float], Rung | None] = attrs.field(default=_uncut, eq=False, repr=False)
 
 
@@ -78,12 +80,14 @@ class TierPlan:
         left: what remains of the room.
         sample: places of the candidates that might be chosen, where these were not all.
         least: what those cost that are chosen and readable, each at its shortest text.
+        least_text: what of this stands in the text.
     """
 
     chosen: Mapping[int, Rung]
     left: float
     sample: tuple[int, ...] = ()
     least: float = 0.0
+    least_text: float = 0.0
 
     @property
     def unread(self) -> tuple[int, ...]:
@@ -97,6 +101,7 @@ def plan_tiers(
     *,
     shares: Mapping[str, float] | None = None,
     most: int | None = None,
+    text_room: float | None = None,
 ) -> TierPlan:
     """Choose a form for each candidate, or none.
 
@@ -113,8 +118,9 @@ def plan_tiers(
         shares: bucket -> most of *room* (0..1) that it may use before the others had their turn; it always may have
             one entry.
         most: how many entries at most.
+        text_room: what those together may cost that are not listed; as much as there is when absent.
     """
-    fill = _Fill(ladders, room, len(ladders) if most is None else most)
+    fill = _Fill(ladders, room, len(ladders) if most is None else most, room if text_room is None else text_room)
     allowed = {bucket: share * room for bucket, share in (shares or {}).items()}
     for caps in (allowed, {}) if allowed else ({},):
         for stage in (WIDE, DIRECTORY, CAPPED, WHOLE):
@@ -123,17 +129,23 @@ def plan_tiers(
     for place in [*sorted(fill.chosen), *(each for each in range(len(ladders)) if each not in fill.chosen)]:
         fill.cut(place)
     fill.bare()
-    least = sum(ladders[place].rungs[0].cost for place, rung in fill.chosen.items() if rung.detail != "uri")
-    return TierPlan(chosen=dict(sorted(fill.chosen.items())), left=fill.left, least=least)
+    readable = [ladders[place] for place, rung in fill.chosen.items() if rung.detail != "uri"]
+    return TierPlan(
+        chosen=dict(sorted(fill.chosen.items())),
+        left=fill.left,
+        least=sum(ladder.rungs[0].cost for ladder in readable),
+        least_text=sum(ladder.rungs[0].cost for ladder in readable if not ladder.listed),
+    )
 
 
 class _Fill:
     """A plan while it is made."""
 
-    def __init__(self, ladders: Sequence[Ladder], room: float, most: int) -> None:
+    def __init__(self, ladders: Sequence[Ladder], room: float, most: int, text_room: float) -> None:
         self.ladders = ladders
         self.left = room
         self.most = most
+        self._text_left = text_room
         self.chosen: dict[int, Rung] = {}
         self._used: dict[str, float] = {}
 
@@ -143,7 +155,7 @@ class _Fill:
             return
         ladder = self.ladders[place]
         spent = self._spent(place)
-        room = self.left + spent
+        room = self._left(place) + spent
         bucket = ladder.bucket
         if bucket in caps and (spent or self._used.get(bucket)):
             room = min(room, caps[bucket] - self._used.get(bucket, 0.0) + spent)
@@ -163,8 +175,9 @@ class _Fill:
         whole = taken is not None and not taken.cut
         if not ladder.rungs or (whole and spent >= ladder.rungs[-1].cost):
             return
-        found = ladder.cut(self.left + spent)
-        if found is not None and spent < found.cost <= self.left + spent + _SLACK:
+        room = self._left(place) + spent
+        found = ladder.cut(room)
+        if found is not None and spent < found.cost <= room + _SLACK:
             self._take(place, found)
 
     def bare(self) -> None:
@@ -172,9 +185,12 @@ class _Fill:
         readable = len(self.chosen)
         allowed = min(readable // READABLE_PER_BARE or int(not readable), self.most - readable)
         for place, ladder in enumerate(self.ladders):
-            if allowed > 0 and place not in self.chosen and ladder.bare.cost <= self.left + _SLACK:
+            if allowed > 0 and place not in self.chosen and ladder.bare.cost <= self._left(place) + _SLACK:
                 self._take(place, ladder.bare)
                 allowed -= 1
+
+    def _left(self, place: int) -> float:
+        return self.left if self.ladders[place].listed else min(self.left, self._text_left)
 
     def _spent(self, place: int) -> float:
         rung = self.chosen.get(place)
@@ -184,5 +200,7 @@ class _Fill:
         more = rung.cost - self._spent(place)
         bucket = self.ladders[place].bucket
         self.left -= more
+        if not self.ladders[place].listed:
+            self._text_left -= more
         self._used[bucket] = self._used.get(bucket, 0.0) + more
         self.chosen[place] = rung

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.requests import PrepareRequest
 
-__all__ = ["check_names", "check_prepare", "deadline_options", "gate_option", "prepare_options", "prepare_request"]
+__all__ = [
+    "check_names",
+    "check_prepare",
+    "deadline_options",
+    "delivery_options",
+    "gate_option",
+    "prepare_options",
+    "prepare_request",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +45,19 @@ gate_option = click.option(
     help="off, id or alias of a gate policy such as v2, or a TOML file of one (a path, or NAME.toml): judge what "
     "was found, and admit more if thin; the setting recall.gate when absent.",
 )
+_DELIVERY = (
+    click.option(
+        "--delivery",
+        metavar="WHAT",
+        help="inject (when absent): everything in the text; split: what is stable, and with --json the rest as a tool.",
+    ),
+    click.option(
+        "--inject-max-tokens",
+        metavar="N",
+        type=int,
+        help="64..32000 tokens of the text, with --delivery split.",
+    ),
+)
 _PREPARE = (
     click.option("--max-bytes", metavar="N", type=int, help="512..32768 UTF-8 bytes; 8000 when no size is given."),
     click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens, estimated."),
@@ -54,17 +75,7 @@ _PREPARE = (
     click.option(
         "--show", metavar="A,B", help="What to show of each entry: confidence, recall_rank (with --sections)."
     ),
-    click.option(
-        "--delivery",
-        metavar="WHAT",
-        help="inject (when absent): everything in the text; split: what is stable, and with --json the rest as a tool.",
-    ),
-    click.option(
-        "--inject-max-tokens",
-        metavar="N",
-        type=int,
-        help="64..32000 tokens of the text, with --delivery split.",
-    ),
+    *_DELIVERY,
     click.option(
         "--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value (settings trim.*)."
     ),
@@ -76,6 +87,11 @@ _PREPARE = (
 def deadline_options(function: F) -> F:
     """Add ``--deadline-ms`` and ``--on-family-error``."""
     return _with(function, _DEADLINE)
+
+
+def delivery_options(function: F) -> F:
+    """Add ``--delivery`` and ``--inject-max-tokens``."""
+    return _with(function, _DELIVERY)
 
 
 def prepare_options(function: F) -> F:

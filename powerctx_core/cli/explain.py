@@ -26,10 +26,10 @@ __all__ = ["explain"]
 _SHOWN = 10
 _WORDS = 6
 _BAR = 28
-_OF_PREPARE = frozenset({"max_bytes", "max_chars", "max_items", "sections", "delivery", "inject_max_tokens"})
+_OF_PREPARE = frozenset({"max_bytes", "max_chars", "max_items", "sections"})
 _OF_BOTH = frozenset(
     {"query", "scope", "references", "families", "policy", "gate", "deadline_ms", "on_family_error"}
-    | {"max_tokens", "renderer", "show", "trim"}
+    | {"max_tokens", "renderer", "show", "trim", "delivery", "inject_max_tokens"}
 )
 
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.records import FamilySpec
     from powerctx_core.requests import Diagnostics, FindRequest
-    from powerctx_core.types import Hit, RecallEffort
+    from powerctx_core.types import Hit, RecallEffort, ToolList
 
-__all__ = ["advice", "find", "gate_note", "hit_rows", "missing", "prepare", "restricts"]
+__all__ = ["advice", "find", "gate_note", "hit_rows", "missing", "prepare", "restricts", "to_read"]
 
 SCOPES_SHOWN = 5
 
@@ -96,13 +96,19 @@ def prepare(
     line = [
         diagnostics.outcome,
         output.pieces(len(diagnostics.items) - len(tools), "item") + (f" ({cut} cut)" if cut else ""),
-        *([f"{output.pieces(len(tools), 'item')} to read by a tool (--json shows it)"] if tools else []),
+        *to_read(prepared.tools),
         f"{prepared.content_bytes}{budget} bytes",
         _modes(diagnostics),
     ]
     if diagnostics.fallback != "none":
         line.append(f"words alone ({diagnostics.fallback})")
     output.note(" · ".join([*line, *gate_note(diagnostics.effort), *missing(diagnostics)]))
+
+
+def to_read(tools: ToolList | None) -> list[str]:
+    """Return what the line about a pack says of its list, when there is anything in it."""
+    count = 0 if tools is None else len(tools.items)
+    return [f"{output.pieces(count, 'item')} to read by a tool (--json shows it)"] if count else []
 
 
 @click.command(epilog=examples('powerctx find "deploy on friday" --scope project:demo --limit 20 --since 2026-01-01'))

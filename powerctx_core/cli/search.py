@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from powerctx_core.cli import output
-from powerctx_core.cli.asking import deadline_options, gate_option
+from powerctx_core.cli.asking import deadline_options, delivery_options, gate_option
 from powerctx_core.cli.options import (
     Invocation,
     common,
@@ -21,7 +21,7 @@ from powerctx_core.cli.options import (
     query_text,
     recall_options,
 )
-from powerctx_core.cli.recall import advice, gate_note, hit_rows, missing, restricts
+from powerctx_core.cli.recall import advice, gate_note, hit_rows, missing, restricts, to_read
 from powerctx_core.errors import InvalidRequest, shown
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def _form_options(function: F) -> F:
     for option in (
         click.option("--trim", metavar="WHAT", help="What decides who stays: rank (when absent), or value."),
         gate_option,
+        delivery_options,
         click.option("--show", metavar="A,B", help="What to show of each entry, such as score."),
         click.option("--renderer", metavar="NAME", help="An installed text form; flat-xml when absent."),
         click.option("--max-tokens", metavar="N", type=int, help="64..32000 tokens of text; 1600 when absent."),
@@ -227,9 +228,10 @@ def summary(pack: ContextPack, *, excluding: bool = False, opening: bool = False
     tiers = ", ".join(f"{count} {detail}" for detail, count in stats.tier_counts.items())
     why = _why(stats, opening=opening)
     line = [
-        f"empty ({stats.outcome})" if not pack.entries else stats.outcome,
+        f"empty ({stats.outcome})" if not pack.selected else stats.outcome,
         *([why] if why else []),
         *([f"{output.pieces(stats.returned, 'entry').replace('entrys', 'entries')} ({tiers})"] if tiers else []),
+        *to_read(pack.tools),
         f"{stats.used_tokens} of {stats.max_tokens} tokens",
         *gate_note(stats.gate),
         *([f"{stats.cooled} delivered before"] if stats.cooled else []),

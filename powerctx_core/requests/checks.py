@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from powerctx_core.errors import InvalidRequest, shown
-from powerctx_core.types import SCOPE_ID_BYTES, SHORT_TEXT_BYTES, check_identifier
+from powerctx_core.types import DELIVERIES, SCOPE_ID_BYTES, SHORT_TEXT_BYTES, check_identifier
 
 __all__ = [
     "CATEGORIES_MAX",
@@ -28,6 +28,7 @@ __all__ = [
     "SEARCH_TYPES",
     "TIME_FIELDS",
     "check_choice",
+    "check_delivery",
     "check_flag",
     "check_limits",
     "check_named",
@@ -154,6 +155,21 @@ def check_choice(field: str, value: object, allowed: Sequence[str]) -> None:
     """
     if not isinstance(value, str) or value not in allowed:
         raise InvalidRequest(f"{field} is {shown(value)}; it must be {' or '.join(allowed)}.", field=field)
+
+
+def check_delivery(delivery: str | None, inject_max_tokens: object) -> None:
+    """Check how a pack is delivered, and the budget of its text alone; neither need be given.
+
+    Raises:
+        InvalidRequest: there is no such delivery, or the budget is outside its limits, or without a split.
+    """
+    if delivery is not None:
+        check_choice("delivery", delivery, DELIVERIES)
+    check_whole("inject_max_tokens", inject_max_tokens, MIN_TOKENS, MAX_TOKENS)
+    if inject_max_tokens is not None and delivery != "split":
+        raise InvalidRequest(
+            "inject_max_tokens needs delivery split; without it max_tokens bounds the text.", field="inject_max_tokens"
+        )
 
 
 def check_flag(field: str, value: object) -> None:

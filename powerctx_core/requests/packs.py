@@ -9,7 +9,7 @@ import attrs
 
 from powerctx_core.receipt.v2 import ReceiptV2
 from powerctx_core.requests.answers import Diagnostics
-from powerctx_core.types import Address, RecallEffort
+from powerctx_core.types import Address, RecallEffort, ToolList
 
 __all__ = ["ContextPack", "PackEntry", "SearchStats"]
 
@@ -63,7 +63,7 @@ class SearchStats:
         excluded: named by *exclude_uris*, or of another actor under ``peer_scope=actor``.
         cooled: delivered in an earlier turn.
         deduped: left out for a text that equals an earlier one's.
-        dropped: what competed and is not in the pack.
+        dropped: what competed and is neither in the pack nor listed.
         returned: entries.
         tier_counts: detail -> entries.
         lowered: why entries show less than all: ``budget``, ``cap``, ``ceiling``, ``cooled`` -> entries.
@@ -78,6 +78,8 @@ class SearchStats:
         timings_ms: stage -> milliseconds.
         errors: what went wrong without hindering the answer.
         lifecycle: of a pack without a query.
+        split: of a split delivery, how many items are ``listed``, how many were ``toolized`` (left out for want of room
+            in the list), and ``inject_tokens`` and ``inject_max_tokens``: what the text alone takes, and may take.
         slots: of a pack without a query, slot -> its source, the tokens it had (``room``) and used, its ``entries``,
             ``left_out`` where it says how many, and the ``content_hash`` of a text that is always the same.
     """
@@ -113,6 +115,7 @@ class SearchStats:
     errors: tuple[str, ...] = ()
     lifecycle: str | None = None
     slots: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    split: Mapping[str, int | None] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -121,7 +124,8 @@ class ContextPack:
 
     Attributes:
         entries: in the order of the text.
-        rendered: the text; empty without entries.
+        rendered: the text; empty without entries; the stable part when delivery is split.
+        tools: what the agent can read on demand; ``None`` unless delivery is split.
         digest: bullets about it, when a rewrite was asked for and succeeded.
         deprecated: parameters that will be gone, where some were used.
         receipt: what it was made of and why, when that was asked for and could be told.  It is about the text and no
@@ -132,11 +136,18 @@ class ContextPack:
     rendered: str
     stats: SearchStats
     digest: str = ""
+    tools: ToolList | None = None
     deprecated: tuple[str, ...] = ()
     diagnostics: Diagnostics = attrs.field(repr=False)
     receipt: ReceiptV2 | None = attrs.field(default=None, repr=False)
 
     @property
+    def inject(self) -> str | None:
+        """The stable part when delivery is split: what *rendered* holds."""
+        return None if self.tools is None else self.rendered
+
+    @property
     def selected(self) -> tuple[Address, ...]:
-        """Addresses of the entries, in their order."""
-        return tuple(entry.address for entry in self.entries)
+        """Addresses of the entries, in their order; of a split delivery those that are listed come behind."""
+        listed = () if self.tools is None else self.tools.items
+        return (*(entry.address for entry in self.entries), *(each.address for each in listed))

@@ -14,6 +14,7 @@ from powerctx_core.requests.checks import (
     MIN_TOKENS,
     RECEIPT_VERSIONS,
     check_choice,
+    check_delivery,
     check_flag,
     check_limits,
     check_named,
@@ -106,12 +107,7 @@ class PrepareRequest:
         check_whole("max_items", self.max_items, 1, MAX_ITEMS)
         check_choice("trim", self.trim, TRIMS)
         check_choice("delivery", self.delivery, DELIVERIES)
-        check_whole("inject_max_tokens", self.inject_max_tokens, MIN_TOKENS, MAX_TOKENS)
-        if self.inject_max_tokens is not None and self.delivery != "split":
-            raise InvalidRequest(
-                "inject_max_tokens needs delivery split; without it max_tokens bounds the text.",
-                field="inject_max_tokens",
-            )
+        check_delivery(self.delivery, self.inject_max_tokens)
         check_limits(self.deadline_ms, self.on_family_error)
         self._check_receipt()
         if self.max_bytes is None and self.max_tokens is None and self.max_chars is None:

@@ -17,6 +17,7 @@ from powerctx_core.requests.checks import (
     MAX_TOKENS,
     MIN_TOKENS,
     check_choice,
+    check_delivery,
     check_flag,
     check_named,
     check_share,
@@ -52,6 +53,7 @@ PEER_SCOPES = ("all", "actor")
 
 _ASSEMBLY = (
     *("max_tokens", "quotas", "purpose", "detail", "dedup_turns", "exclude_uris", "turn", "renderer", "envelope"),
+    *("delivery", "inject_max_tokens"),
     *("show", "trim", "gate", "actor", "peer_scope", "other_peer_penalty", "rewrite", "rewrite_max_bullets"),
     *("include_receipt", "receipt_version", "bootstrap_exclude"),
 )
@@ -81,7 +83,10 @@ class SearchRequest:
         image: bytes or URL of an image to search by, with an embedder that takes images.
         session_id: the session, of this scope; see :class:`powerctx_core.types.Session`.
         query_expansion: ``auto`` asks the configured generator for further queries; ``off`` does not.
-        max_tokens: 64..32000, of the whole text; 1600.
+        max_tokens: 64..32000, of the whole text; 1600.  Of a split delivery, of text and list together.
+        delivery: ``inject`` puts everything into the text; ``split`` puts only what is stable there (layers L2 and L3)
+            and lists the rest in ``tools``, a line each, to be read on demand.
+        inject_max_tokens: 64..32000, a further budget of the text alone, when delivery is split.
         quotas: bucket -> entries, 0..1000; switches sampling by buckets on, and *limit* off.
         purpose: a purpose of the settings, ``chat`` or ``coding``: quotas, and the share of the budget for events.
         detail: what every entry shows at most, or exactly: ``auto`` begins wide and goes deep where there is room,
@@ -133,6 +138,8 @@ class SearchRequest:
     session_id: str | None = None
     query_expansion: str = "auto"
     max_tokens: int | None = None
+    delivery: str | None = None
+    inject_max_tokens: int | None = None
     quotas: Mapping[str, int] | None = None
     purpose: str | None = None
     detail: str | Mapping[str, str] | None = None
@@ -238,6 +245,7 @@ class SearchRequest:
     def _check_assembly(self) -> None:
         check_whole("limit", self.limit, 1, FIND_LIMIT_MAX)
         check_whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
+        check_delivery(self.delivery, self.inject_max_tokens)
         check_whole("dedup_turns", self.dedup_turns, 0, DEDUP_TURNS_MAX)
         check_whole("turn", self.turn, 0, TURN_MAX)
         if self.session_id is None:

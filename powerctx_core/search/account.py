@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 
 import attrs
 
@@ -54,10 +55,14 @@ class SearchAccount:
         if pack.late:
             return fates | {hit.address: Fate("late") for hit in found.hits}
         fates |= {found.hits[place].address: Fate(reason) for place, reason in pack.left.items()}
-        return fates | {
-            hit.address: Fate("cut" if rung.cut else "delivered", len(rung.piece.encode()), rung.detail)
-            for hit, rung in pack.entries
-        }
+        return (
+            fates
+            | {
+                hit.address: Fate("cut" if rung.cut else "delivered", len(rung.piece.encode()), rung.detail)
+                for hit, rung in pack.entries
+            }
+            | {hit.address: Fate("listed", len(rung.piece.encode()), rung.detail) for hit, rung in pack.listed}
+        )
 
     def run(self) -> Run:
         """Return the record that a receipt is built from.
@@ -78,6 +83,7 @@ class SearchAccount:
             outcome=outcome,
             empty_reason=None if selected else outcome if pack.framed else "frame",
             partial=answer.diagnostics.partial,
+            split=answer.tools is not None,
             policy=policy,
             gate=gate,
             budgets=tuple(self._budgets()),
@@ -90,21 +96,25 @@ class SearchAccount:
         )
 
     def _selected(self) -> Iterator[Selection]:
-        for hit, rung in self.course.pack.entries:
-            yield Selection(
-                address=hit.address,
-                rendered_bytes=len(rung.piece.encode()),
-                truncated=rung.cut,
-                part="inject",
-                detail=rung.detail,
-                evidence=hit.candidate.evidence,
-            )
+        for part, entries in (("inject", self.course.pack.entries), ("tools", self.course.pack.listed)):
+            for hit, rung in entries:
+                yield Selection(
+                    address=hit.address,
+                    rendered_bytes=len(rung.piece.encode()),
+                    truncated=rung.cut,
+                    part=part,
+                    detail=rung.detail,
+                    evidence=hit.candidate.evidence,
+                )
 
     def _budgets(self) -> Iterator[Used]:
         wants, stats = self.course.wants, self.answer.stats
         if wants.limit is not None:
             yield Used(unit="items", requested=wants.limit, used=stats.returned)
         yield Used(unit="tokens", requested=stats.max_tokens, used=stats.used_tokens)
+        most = wants.request.inject_max_tokens
+        if most is not None:
+            yield Used(unit="inject_tokens", requested=most, used=min(ceil(self.course.pack.text_cost), most))
 
     def _omitted(self) -> Mapping[tuple[str, str], int]:
         """Return (family, reason) -> candidates."""

@@ -9,13 +9,14 @@ from typing import Any
 
 import attrs
 
+from powerctx_core.assemble.delivery import readable
 from powerctx_core.recall.outcome import Recalled, diagnostics, empty_outcome
 from powerctx_core.requests import ContextPack, PackEntry, SearchStats
 from powerctx_core.search.competing import Competing
 from powerctx_core.search.tiering import Pack
 from powerctx_core.search.turns import Turn
 from powerctx_core.search.wants import Wants
-from powerctx_core.types import RecallEffort
+from powerctx_core.types import RecallEffort, ToolList
 
 __all__ = ["NOTHING", "Course", "answered"]
 
@@ -48,6 +49,7 @@ def answered(course: Course) -> ContextPack:
     return ContextPack(
         entries=entries,
         rendered=pack.text,
+        tools=_tools(course),
         diagnostics=told,
         stats=SearchStats(
             outcome=told.outcome,
@@ -59,7 +61,7 @@ def answered(course: Course) -> ContextPack:
             excluded=found.number("excluded"),
             cooled=len(found.cooled) + found.number("cooled"),
             deduped=found.number("duplicate"),
-            dropped=len(found.hits) - len(entries),
+            dropped=len(found.hits) - len(entries) - len(pack.listed),
             returned=len(entries),
             tier_counts=dict(sorted(Counter(entry.detail for entry in entries).items())),
             lowered=pack.lowered,
@@ -76,12 +78,13 @@ def answered(course: Course) -> ContextPack:
             cut_short=told.cut_short,
             timings_ms={stage: round(spent, 3) for stage, spent in course.timings.items()},
             errors=course.errors,
+            split=_split(course),
         ),
     )
 
 
 def _outcome(course: Course) -> str:
-    if course.pack.entries:
+    if course.pack.entries or course.pack.listed:
         return "delivered"
     if course.pack.late:
         return "deadline"
@@ -97,6 +100,24 @@ def _dedup(course: Course) -> dict[str, Any]:
     if course.turn is None:
         return {}
     return {"turn": course.turn.number, "turns": course.turn.dedup_turns, "recorded": course.recorded}
+
+
+def _tools(course: Course) -> ToolList | None:
+    if course.wants.request.delivery != "split":
+        return None
+    items = tuple(readable(hit.address, rung.piece) for hit, rung in course.pack.listed)
+    return ToolList(items=items, description=course.pack.description)
+
+
+def _split(course: Course) -> dict[str, int | None] | None:
+    if course.wants.request.delivery != "split":
+        return None
+    return {
+        "listed": len(course.pack.listed),
+        "toolized": sum(reason == "toolized" for reason in course.pack.left.values()),
+        "inject_tokens": ceil(course.pack.text_cost),
+        "inject_max_tokens": course.wants.request.inject_max_tokens,
+    }
 
 
 def _entries(course: Course) -> tuple[PackEntry, ...]:

@@ -89,6 +89,6 @@ def effort_of(gate: GatePolicy, expanded: Expanded[Probe]) -> RecallEffort:
     chosen = planned.plan.chosen
     return attrs.evolve(
         told,
-        truncated_items=sum(place in chosen and chosen[place].cut for place in new),
+        truncated_items=len(planned.tiering.cut(planned.plan)),
         dropped_items=sum(place not in chosen for place in new),
     )

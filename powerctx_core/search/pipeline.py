@@ -12,6 +12,7 @@ import attrs
 
 from powerctx_core.account.retrieved import Retrieved
 from powerctx_core.account.telling import receipt_of
+from powerctx_core.assemble.delivery import listing
 from powerctx_core.assemble.forms import Forms, Read
 from powerctx_core.assemble.value import by_value
 from powerctx_core.engine import Engine
@@ -280,7 +281,8 @@ class _Assembling:
             cost=self.engine.packing.estimator().cost,
             item_bytes=self.engine.settings.recall.item_bytes,
         )
-        return Tiering(wants=wants, forms=forms, competing=found)
+        beside = listing(forms) if self.request.delivery == "split" else None
+        return Tiering(wants=wants, forms=forms, competing=found, listing=beside)
 
     def _read(self, hits: Sequence[Hit], max_tokens: int) -> Mapping[Address, Read]:
         """Return the texts that came; a plan goes on with the heads of the others."""

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from powerctx_core.assemble.layers import STABLE, layer_of
 from powerctx_core.errors import InvalidRequest, shown
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests.conditions import Place
 from powerctx_core.requests.search import DEFAULT_MAX_TOKENS, DEFAULT_THRESHOLD, SearchRequest
-from powerctx_core.types import BUCKETS, CATEGORIES, MEMORIES, PURPOSES, Address, Purpose, RawCandidate
+from powerctx_core.types import BUCKETS, CATEGORIES, MEMORIES, PURPOSES, Address, Hit, Purpose, RawCandidate
 
 __all__ = ["Wants", "wants_of"]
 
@@ -85,6 +86,13 @@ class Wants:
         if isinstance(given, Mapping):
             return given.get(bucket, _PENALTIES.get(bucket, _PENALTY))
         return _PENALTIES.get(bucket, _PENALTY) if given is None else given
+
+    def lists(self, hit: Hit) -> bool:
+        """Tell whether a candidate is listed to be read, and does not stand in the text."""
+        if self.request.delivery != "split":
+            return False
+        family = hit.address.family
+        return layer_of(hit, {family: self.specs[family].layer}) not in STABLE
 
     def excludes(self, address: Address) -> bool:
         """Tell whether an artifact is excluded."""

@@ -153,6 +153,8 @@ def _pack(value: ContextPack) -> dict[str, Any]:
     stats = {field.name: _plain(getattr(value.stats, field.name)) for field in attrs.fields(SearchStats)}
     stats["top_match"] = None if value.stats.top_match is None else round(value.stats.top_match, SCORE_DIGITS)
     stats["failed"] = dict(value.stats.failed)
+    if value.tools is None:
+        del stats["split"]
     stats["gate"] = None if value.stats.gate is None else _rounded(plain(value.stats.gate))
     form: dict[str, Any] = {
         "entries": [_pack_entry(entry) for entry in value.entries],
@@ -160,6 +162,8 @@ def _pack(value: ContextPack) -> dict[str, Any]:
         "digest": value.digest,
         "stats": stats,
     }
+    if value.tools is not None:
+        form |= {"inject": value.inject, "tools": _tools(value.tools)}
     if value.deprecated:
         form["deprecated"] = list(value.deprecated)
     if value.receipt is not None:

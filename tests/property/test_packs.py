@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import attrs
 from hypothesis import given, settings, strategies as st
 
+from powerctx_core.assemble.delivery import listing
 from powerctx_core.assemble.forms import Forms, Read
 from powerctx_core.builtin import powerctx_families
 from powerctx_core.ports import Renderer, Selection
@@ -72,6 +74,7 @@ def hits(draw: st.DrawFn) -> Found:
             head=head(body),
             body_bytes=len(body.encode()),
             overview_bytes=len((overview or "").encode()),
+            layer=draw(st.sampled_from([None, None, "L1", "L2", "L3"])),
             created_at=AT,
             updated_at=AT,
         )
@@ -107,7 +110,8 @@ def packed(
     wants = wants_of(request, SPECS, {}, [])
     selection = Selection(scope_id="s", envelope=request.envelope is not False, titles={"memory": "Memory"})
     forms = Forms(renderer=renderer, selection=selection, cost=cost, item_bytes=2000)
-    tiering = Tiering(wants=wants, forms=forms, competing=competing(found, wants, Given(cooled), list))
+    beside = listing(forms) if request.delivery == "split" else None
+    tiering = Tiering(wants=wants, forms=forms, competing=competing(found, wants, Given(cooled), list), listing=beside)
     plan = tiering.plan({}, reading=True)
     read: dict[Address, Read] = {}
     if plan is not None and plan.unread:
@@ -196,3 +200,69 @@ def test_cooled_entries_are_bare(given_hits: Found, parameters: dict[str, Any], 
 
     assert all(rung.detail == "uri" for hit, rung in pack.entries if hit.address.uri in cooled)
     assert len(bare) <= max(0.1 * len(pack.entries), len(pack.entries) == 1)
+
+
+SPLIT = st.fixed_dictionaries(
+    {"delivery": st.just("split")}, optional={"inject_max_tokens": st.integers(64, 600), "limit": st.integers(1, 8)}
+)
+RENDERERS = st.sampled_from([FlatXml(), Plain(), Prepared(), Sections()])
+
+
+@EXAMPLES
+@given(hits(), PARAMETERS, SPLIT, st.tuples(RENDERERS, ESTIMATORS), st.booleans())
+def test_both_budgets_of_a_split_hold(
+    given_hits: Found, parameters: dict[str, Any], split: dict[str, Any], parts: tuple[Renderer, Any], cool: bool
+) -> None:
+    """Text and list together cost at most *max_tokens*, the text alone *inject_max_tokens*; again, each byte is so."""
+    (renderer, estimator), given = parts, {**parameters, **split}
+    cooled = frozenset(hit.address.uri for hit in given_hits[0][::2]) if cool else frozenset[str]()
+    _, pack, _ = packed(given_hits, given, renderer, estimator.cost, cooled)
+
+    assert estimator.cost(pack.text + pack.description) <= given["max_tokens"]
+    assert estimator.cost(pack.text) <= given.get("inject_max_tokens", given["max_tokens"])
+    assert (bool(pack.text), bool(pack.description)) == (bool(pack.entries), bool(pack.listed))
+    _, again, _ = packed(given_hits, given, renderer, estimator.cost, cooled)
+    assert (again.text, again.description) == (pack.text, pack.description)
+
+
+@EXAMPLES
+@given(hits(), PARAMETERS, SPLIT, st.booleans())
+def test_each_candidate_of_a_split_is_in_one_part_or_counted(
+    given_hits: Found, parameters: dict[str, Any], split: dict[str, Any], cool: bool
+) -> None:
+    """Layers decide the part, each keeps the order of rank, and what is in none has a reason that its part has."""
+    cooled = frozenset(hit.address.uri for hit in given_hits[0][::2]) if cool else frozenset[str]()
+    tiering, pack, _ = packed(given_hits, {**parameters, **split}, FlatXml(), O200k().cost, cooled)
+    order = tiering.competing.hits
+    stable = [hit for hit, _ in pack.entries]
+    listed = [hit for hit, _ in pack.listed]
+    left = [order[place] for place in pack.left]
+
+    assert sorted(map(order.index, [*stable, *listed, *left])) == list(range(len(order)))
+    assert [order.index(hit) for hit in stable] == sorted(order.index(hit) for hit in stable)
+    assert [order.index(hit) for hit in listed] == sorted(order.index(hit) for hit in listed)
+    layers = {spec.name: spec.layer for spec in SPECS}
+    for hits_, high in ((stable, True), (listed, False)):
+        assert all(((hit.candidate.layer or layers[hit.address.family]) in {"L2", "L3"}) is high for hit in hits_)
+    for place, reason in pack.left.items():
+        others = {"family_limit", "cooled"} if place in tiering.competing.cooled else {"family_limit"}
+        assert reason in {"toolized" if tiering.wants.lists(order[place]) else "token_budget", *others}
+    assert not {hit.address.uri for hit in listed} & cooled
+    lines = pack.description.split("\n")
+    assert len(lines) == (len(listed) + 2 if listed else 1)
+    for (hit, _), line in zip(pack.listed, lines[1:], strict=False):
+        assert line.startswith(f"- {hit.address.uri}: ")
+
+
+@EXAMPLES
+@given(hits(), PARAMETERS)
+def test_all_that_is_stable_is_delivered_as_without_a_split(given_hits: Found, parameters: dict[str, Any]) -> None:
+    """Where nothing is to be listed, a split and an inject_max_tokens that equals the budget change no byte."""
+    found, bodies = given_hits
+    stable = [attrs.evolve(hit, candidate=attrs.evolve(hit.candidate, layer="L3")) for hit in found]
+    split = {"delivery": "split", "inject_max_tokens": parameters["max_tokens"]}
+    _, whole, _ = packed(Found((stable, bodies)), parameters, FlatXml(), O200k().cost)
+    _, pack, _ = packed(Found((stable, bodies)), {**parameters, **split}, FlatXml(), O200k().cost)
+
+    assert pack.text == whole.text
+    assert pack.listed == ()

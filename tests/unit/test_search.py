@@ -138,6 +138,7 @@ def test_aliases_of_recall(ctx: powerctx.Context) -> None:
     ("field", "parameters"),
     [
         *((name, {name: value}) for name, value in {
+            "delivery": "inject", "inject_max_tokens": 100,
             "max_tokens": 100, "quotas": {}, "purpose": "chat", "detail": "auto", "dedup_turns": 0, "exclude_uris": [],
             "turn": 1, "renderer": "flat-xml", "envelope": True, "show": [], "trim": "rank", "gate": "off",
             "actor": "a", "peer_scope": "all", "other_peer_penalty": 0.0, "rewrite": False, "rewrite_max_bullets": 6,
@@ -152,6 +153,11 @@ def test_aliases_of_recall(ctx: powerctx.Context) -> None:
         ("bootstrap_exclude", {"bootstrap_exclude": True}),
         ("bootstrap_exclude", {"mode": "context", "bootstrap_exclude": 1}),
         ("max_tokens", {"mode": "context", "max_tokens": 63}),
+        ("delivery", {"mode": "context", "delivery": "both"}),
+        ("delivery", {"mode": "context", "delivery": 1}),
+        ("inject_max_tokens", {"mode": "context", "inject_max_tokens": 100}),
+        ("inject_max_tokens", {"mode": "context", "delivery": "inject", "inject_max_tokens": 100}),
+        ("inject_max_tokens", {"mode": "context", "delivery": "split", "inject_max_tokens": 63}),
         ("max_tokens", {"mode": "context", "max_tokens": True}),
         ("quotas", {"mode": "context", "quotas": {"events": -1}}),
         ("quotas", {"mode": "context", "quotas": {"evnts": 1}}),
