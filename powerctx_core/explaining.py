@@ -14,6 +14,7 @@ from powerctx_core.recall.checks import SNAPSHOT
 from powerctx_core.recall.expansion import ACTIONS, Judged
 from powerctx_core.recall.ranking import Scorer
 from powerctx_core.receipt.v2 import ReceiptV2
+from powerctx_core.text.terms import written
 from powerctx_core.types import QUERY_TERMS, Address, AdmissionFloor, Hit, Key, Pool, RawCandidate
 
 __all__ = ["explained"]
@@ -34,6 +35,7 @@ def explained(account: Account) -> Explanation:
         rounds=tuple(_rounds(retrieved)),
         thresholds=tuple(account.thresholds.items()),
         query_units=tuple(sorted(units)),
+        query_words=tuple(sorted(written(account.request.query or "", units).items())),
         candidates=_candidates(account, units),
     )
 

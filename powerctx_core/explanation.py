@@ -61,7 +61,7 @@ class ExplainedCandidate:
             else by number; ``None`` when it is there whatever the query is.
         cosine: to the query, -1..1, where it has one.
         relevance: the same on the scale of the embedder's profile, 0..1: 0 is noise, 1 is a typical match.
-        matched_units: words of the query that it holds.
+        matched_units: words of the query that it holds, as terms; :meth:`Explanation.word` says what they are there.
         round: the first whose floor it passed; ``None`` when none let it in.
         fate: what became of it: one of :data:`DELIVERED`, or why not: a reason of receipts, or ``ceiling`` when its
             family may bring no more candidates, or ``filtered`` when it is not of what was asked for.
@@ -100,7 +100,8 @@ class Explanation:
         rounds: each, the dropped one included.
         thresholds: name -> value of what the gate compares signals with; of a search ``score_threshold``, the least
             ``match`` of an entry.
-        query_units: words of the query that count.
+        query_units: words of the query that count, as terms: what they are looked up by, most often their stems.
+        query_words: term and word, for those of *query_units* that the query writes otherwise.
         candidates: every member of every pool: in the order in which they were tried, then what was not tried.  Of a
             start: what was offered for each slot, and what the pack says of its own.
         slots: of a start: what the pack is made of, filled or not.
@@ -115,6 +116,11 @@ class Explanation:
     query_units: tuple[str, ...]
     candidates: tuple[ExplainedCandidate, ...]
     slots: tuple[SlotUse, ...] = ()
+    query_words: tuple[tuple[str, str], ...] = ()
+
+    def word(self, unit: str) -> str:
+        """Return one of *query_units* as the query writes it."""
+        return dict(self.query_words).get(unit, unit)
 
     @property
     def content(self) -> str | None:

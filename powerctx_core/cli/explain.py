@@ -256,7 +256,7 @@ def _delivered(explanation: Explanation) -> None:
         (
             order[each.address],
             each.slot or "",
-            *_row(each),
+            *_row(explanation, each),
             each.round if several and each.round is not None else "",
             each.rendered_bytes,
             _shown(each),
@@ -281,8 +281,10 @@ def _filled(columns: Sequence[str], rows: Sequence[tuple[object, ...]], *, title
     output.table([columns[place] for place in kept], shown, title=title)
 
 
-def _row(each: ExplainedCandidate) -> tuple[object, ...]:
-    words = " ".join(each.matched_units[:_WORDS]) + (" …" if len(each.matched_units) > _WORDS else "")
+def _row(explanation: Explanation, each: ExplainedCandidate) -> tuple[object, ...]:
+    words = " ".join(map(explanation.word, each.matched_units[:_WORDS])) + (
+        " …" if len(each.matched_units) > _WORDS else ""
+    )
     score = "" if each.score is None else f"{each.score:.3f}"
     compared = (
         "" if value is None else f"{value:.2f}" for value in (each.match, each.share, each.cosine, each.relevance)
@@ -301,7 +303,9 @@ def _left_out(explanation: Explanation, most: int) -> None:
     for fate, found in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
         output.emit()
         title = f"Left out, {len(found)}: {FATES.get(fate, fate)} ({fate}):"
-        _filled(("slot", *_COLUMNS), [(each.slot or "", *_row(each)) for each in found[:most]], title=title)
+        _filled(
+            ("slot", *_COLUMNS), [(each.slot or "", *_row(explanation, each)) for each in found[:most]], title=title
+        )
         if len(found) > most:
             output.emit(f"and {len(found) - most} more (--all lists them)")
     receipt = explanation.receipt

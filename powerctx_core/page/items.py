@@ -69,8 +69,8 @@ def _words(each: ExplainedCandidate, explanation: Explanation) -> str:
         return ""
     held = set(each.matched_units)
     words = "".join(
-        f"<mark>{text(word)}</mark>" if word in held else f"<s>{text(word)}</s>"
-        for word in explanation.query_units[:24]
+        f"<mark>{text(word)}</mark>" if unit in held else f"<s>{text(word)}</s>"
+        for unit, word in ((unit, explanation.word(unit)) for unit in explanation.query_units[:24])
     )
     more = len(explanation.query_units) - 24
     rest = f" and {more} more" if more > 0 else ""
@@ -84,11 +84,13 @@ def left_out(explanation: Explanation) -> str:
     for each in explanation.candidates:
         if each.fate not in DELIVERED:
             groups[each.fate].append(each)
-    parts = [_group(fate, groups[fate]) for fate in sorted(groups, key=lambda fate: (-len(groups[fate]), fate))]
+    parts = [
+        _group(explanation, fate, groups[fate]) for fate in sorted(groups, key=lambda fate: (-len(groups[fate]), fate))
+    ]
     return "".join([*parts, _nothing(explanation)])
 
 
-def _group(fate: str, found: Sequence[ExplainedCandidate]) -> str:
+def _group(explanation: Explanation, fate: str, found: Sequence[ExplainedCandidate]) -> str:
     rows = [
         (
             f'<span dir="auto">{text(named(each))}</span><code>{text(each.address.uri)}</code>',
@@ -98,7 +100,7 @@ def _group(fate: str, found: Sequence[ExplainedCandidate]) -> str:
                 "" if value is None else f"{value:.2f}"
                 for value in (each.match, each.share, each.cosine, each.relevance)
             ),
-            text(" ".join(each.matched_units)) or "–",
+            text(" ".join(map(explanation.word, each.matched_units))) or "–",
             f"{each.body_bytes:,}",
         )
         for each in found[:_SHOWN]

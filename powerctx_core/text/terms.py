@@ -22,9 +22,9 @@ from powerctx_core.text.stopwords import HAN_CHARACTERS, NEGATIONS
 from powerctx_core.types import QueryTerms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["QueryTerms", "analyse", "analyse_query", "analysed_text", "analysis_version", "encode", "rarest"]
+__all__ = ["QueryTerms", "analyse", "analyse_query", "analysed_text", "analysis_version", "encode", "rarest", "written"]
 
 _RULES: Final = 1
 """Raised by every change that gives any text other terms."""
@@ -173,6 +173,29 @@ def analyse_query(query: str) -> QueryTerms:
     quotations = [match.span() for match in _QUOTED.finditer(core)]
     selected = _selected(core, quotations)
     return selected if selected.terms or core is text else _selected(text, [])
+
+
+def written(query: str, terms: Collection[str]) -> dict[str, str]:
+    """How the words of *query* are written there that became terms of another form, such as stems.
+
+    Args:
+        query: any string.
+        terms: those that are wanted, of :func:`analyse_query`.
+
+    Returns:
+        Term to word, where these differ: the first word that gives the term, or of a compound the part that does.
+    """
+    text = query if query.isascii() else scripts.normalised(query)
+    if text.isascii():
+        tokens = scripts.WORDS.findall(text)
+    else:
+        tokens = [found[0] for found in scripts.mixed().tokens.finditer(text) if found.lastgroup == "word"]
+    found: dict[str, str] = {}
+    for token in tokens:
+        for term in words.terms_of(token):
+            if term in terms and term not in found:
+                found[term] = next((piece for piece in words.pieces_of(token) if term in words.terms_of(piece)), token)
+    return {term: word for term, word in found.items() if term != word}
 
 
 def rarest(query: QueryTerms, document_frequency: Mapping[str, int], limit: int = 64) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from powerctx_core.text.stopwords import CYRILLIC, ENGLISH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["LONGEST_TERM", "Part", "capped", "folded", "parts_of", "stemmer_version", "terms_of"]
+__all__ = ["LONGEST_TERM", "Part", "capped", "folded", "parts_of", "pieces_of", "stemmer_version", "terms_of"]
 
 LONGEST_TERM: Final = 64
 """A longer term is cut to its first 44 characters and a digest of the whole, so that different ones stay different."""
@@ -276,3 +276,9 @@ terms_of: Callable[[str], tuple[str, ...]] = _terms.__getitem__
 
 parts_of: Callable[[str], tuple[Part, ...]] = _parts.__getitem__
 """The distinct terms of one raw token with what a query needs to know of each."""
+
+
+def pieces_of(token: str) -> Iterator[str]:
+    """The pieces of one raw token as they are written: parts of camel case, then what separators part."""
+    yield from _CAMEL.findall(token)
+    yield from (piece for piece in _SEPARATORS.split(token) if piece)

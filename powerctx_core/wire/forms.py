@@ -72,6 +72,7 @@ def _explanation(value: Explanation) -> dict[str, Any]:
         "rounds": [_rounded(plain(each)) for each in value.rounds],
         "thresholds": dict(value.thresholds),
         "query_units": list(value.query_units),
+        "query_words": dict(value.query_words),
         "candidates": [_explained(each) for each in value.candidates],
         "trimming": None if trimming is None else _trimming(trimming),
         **slots,

@@ -28,8 +28,11 @@ from powerctx_core import (
     wire,
 )
 from powerctx_core.explanation import DELIVERED
+from powerctx_core.page import page
 from powerctx_core.recall.admission import FloorAdmission
 from powerctx_core.recall.policy import COMPATIBLE, POWERCTX, RecallPolicy
+from powerctx_core.text.terms import analyse_query, written
+from powerctx_core.text.words import terms_of
 
 QUERY = "alpha beta gamma delta"
 THIN = ["alpha beta one", *(f"{word} alone" for word in ("alpha", "beta", "gamma", "delta"))]
@@ -266,3 +269,39 @@ def test_the_numbers_agree(here: list[str], there: list[str], gate: str, size: i
     with powerctx.open("memory://", plugins=(), settings={}) as ctx:
         ctx.put([*items(*here), *items(*there, scope="r"), *items(*there, family="experience")])
         check(ctx.explain(QUERY, scope_id="s", references=["r"], gate=gate, max_bytes=size, trim=trim))
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "shown", "stem"),
+    [
+        ("Which deployments were delayed?", "The deployment is delayed.", {"deployments", "delayed"}, "deploy"),
+        ("Почему развёртывания задерживались?", "развёртывание задерживалось", {"развёртывания", "задерживались"},
+         "развертыван"),
+        ("userLibraries", "user libraries", {"user", "Libraries"}, "librari"),
+        ("部署在哪一天", "部署在周五", {"部", "署"}, "部"),
+    ],
+)  # fmt: skip
+def test_words_are_those_of_the_question(
+    ctx: powerctx.Context, query: str, text: str, shown: set[str], stem: str
+) -> None:
+    """What an item holds of a question is told in the question's words, on the page, too; units stay what they are."""
+    ctx.put(items(text))
+    explanation = ctx.explain(query, scope_id="s")
+    held = explanation.candidates[0].matched_units
+
+    assert stem in held
+    assert shown <= {explanation.word(unit) for unit in held}
+    assert all(word.casefold() in query.casefold() for _, word in explanation.query_words)
+    drawn = page(explanation)
+    assert all(f"<mark>{word}</mark>" in drawn for word in shown)
+    assert wire.to_json(explanation)["query_words"] == dict(explanation.query_words)
+
+
+@given(st.text(max_size=60))
+def test_any_question_is_told_in_its_words(query: str) -> None:
+    """A word is given for terms that are asked for alone, never for itself, and always gives its term."""
+    terms = set(analyse_query(query).terms)
+    for term, word in written(query, terms).items():
+        assert term in terms
+        assert term != word
+        assert term in terms_of(word)
