@@ -30,7 +30,7 @@ from powerctx_core.search.session import SessionCall
 from powerctx_core.search.slots import Filled, Filling, Supply
 from powerctx_core.search.turns import Turn
 from powerctx_core.sessions import session_store
-from powerctx_core.types import BOOTSTRAP, Address, Hit, ManifestSlot, Session, manifest
+from powerctx_core.types import BOOTSTRAP, BOOTSTRAP_LINE, Address, Hit, ManifestSlot, Session, manifest
 
 __all__ = ["Bootstrap"]
 
@@ -99,7 +99,7 @@ class Bootstrap:
         recorded = 0
         if turn is not None and self.recording:
             delivered = [
-                (hit.candidate, BOOTSTRAP)
+                (hit.candidate, BOOTSTRAP if detail == "full" else BOOTSTRAP_LINE)
                 for hit, detail in made.entries
                 if detail != "uri" and hit.candidate.kind != "note"
             ]

@@ -11,7 +11,7 @@ import attrs
 
 from powerctx_core.assemble.budget import utf8_bytes
 from powerctx_core.ports import Recording, SessionStore
-from powerctx_core.types import BOOTSTRAP, Deadline, Delivered, RawCandidate, Session, SessionKey
+from powerctx_core.types import BOOTSTRAP_LINE, STARTED, Deadline, Delivered, RawCandidate, Session, SessionKey
 
 __all__ = ["Given", "Turn", "start_of", "turn_of", "whole_text"]
 
@@ -56,7 +56,7 @@ class Turn:
     Attributes:
         number: on the session's clock.
         latest: the greatest turn that something is known to be delivered in.
-        cooled: what was delivered in the turns before that count.
+        cooled: what was delivered in the turns before that count; a line of it at the start does not keep it away.
         opening: what was delivered when the agent last started.
         dedup_turns: how many these turns are.
     """
@@ -107,8 +107,12 @@ def turn_of(store: SessionStore, key: SessionKey, dedup_turns: int, turn: int | 
         number = store.sessions.turns(key, deadline)
     if number is None:
         number = _by_time(known, datetime.now(UTC))
-    cooled = Given.of(entry for entry in known.values() if number - dedup_turns <= entry.turn < number)
-    started = [entry for entry in known.values() if entry.detail == BOOTSTRAP]
+    cooled = Given.of(
+        entry
+        for entry in known.values()
+        if number - dedup_turns <= entry.turn < number and entry.detail != BOOTSTRAP_LINE
+    )
+    started = [entry for entry in known.values() if entry.detail in STARTED]
     last = max((entry.at for entry in started), default=None)
     opening = Given.of(entry for entry in started if entry.at == last)
     latest = max((entry.turn for entry in known.values()), default=number)

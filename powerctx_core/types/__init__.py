@@ -64,10 +64,12 @@ from powerctx_core.types.retrieval import (
 from powerctx_core.types.section import DEFAULT_SECTIONS, SECTION_LIMIT, Section, sections_of
 from powerctx_core.types.session import (
     BOOTSTRAP,
+    BOOTSTRAP_LINE,
     LEDGER_ENTRIES,
     ROLES,
     SESSION_ID_BYTES,
     SESSION_MESSAGES,
+    STARTED,
     Delivered,
     Message,
     Session,
@@ -82,6 +84,7 @@ __all__ = [
     "ABSTRACT_BYTES",
     "ARTIFACT_ID_BYTES",
     "BOOTSTRAP",
+    "BOOTSTRAP_LINE",
     "BUCKETS",
     "CATEGORIES",
     "DEFAULT_SECTIONS",
@@ -106,6 +109,7 @@ __all__ = [
     "SHORT_TEXT_BYTES",
     "SHOWN",
     "SLOTS",
+    "STARTED",
     "TAG_BYTES",
     "TAG_COUNT",
     "TEXT_BYTES",

@@ -11,10 +11,12 @@ from powerctx_core.types.address import SCOPE_ID_BYTES, check_identifier
 
 __all__ = [
     "BOOTSTRAP",
+    "BOOTSTRAP_LINE",
     "LEDGER_ENTRIES",
     "ROLES",
     "SESSION_ID_BYTES",
     "SESSION_MESSAGES",
+    "STARTED",
     "Delivered",
     "Message",
     "Session",
@@ -28,7 +30,11 @@ SESSION_MESSAGES = 20
 LEDGER_ENTRIES = 500
 """How many deliveries of a session are remembered, the latest ones."""
 BOOTSTRAP = "bootstrap"
-"""The detail of what an agent was given as it started."""
+"""The detail of what an agent was given the text of as it started."""
+BOOTSTRAP_LINE = "bootstrap-line"
+"""The detail of what an agent was told less of than its text as it started, such as a name and a line."""
+STARTED = frozenset({BOOTSTRAP, BOOTSTRAP_LINE})
+"""The details of all that an agent was given as it started."""
 ROLES = ("user", "assistant", "system", "tool")
 
 
@@ -101,7 +107,8 @@ class Delivered:
         uri: exact, with its revision.
         turn: on the session's clock.
         detail: at which it was given, never ``uri``: a bare URI does not count as given; ``bootstrap`` when an agent
-            was given it as it started, which is remembered whatever the turn.
+            was given it as it started, and ``bootstrap-line`` when it was shown less of it then than the text; these
+            are remembered whatever the turn.
         at: when.
         text_digest: SHA-256 of its text in hexadecimal, where all of that was known: the same text under another URI
             was given with it.
@@ -134,7 +141,7 @@ def settled(
         if before is None or before.turn <= entry.turn:
             ledger[entry.uri] = entry
     kept = sorted(
-        (entry for entry in ledger.values() if entry.turn >= oldest or entry.detail == BOOTSTRAP),
+        (entry for entry in ledger.values() if entry.turn >= oldest or entry.detail in STARTED),
         key=lambda entry: (entry.turn, entry.at, entry.uri),
         reverse=True,
     )

@@ -206,6 +206,24 @@ def test_what_was_delivered_is_not_delivered_again(ctx: powerctx.Context) -> Non
     assert len(recalled(200, session_id="other")) == 5
 
 
+@pytest.mark.parametrize("family", ["memory", "resource", "skill"])
+def test_a_line_of_the_start_does_not_keep_the_text_away(ctx: powerctx.Context, family: str) -> None:
+    """Whoever was told a name and a line is given the text when it asks; what was shown whole is not repeated."""
+    body = "The walrus plan in short.\n\n" + "A step of the plan. " * 60
+    ctx.put([item("plan", body, family=family), item("seen", "A walrus was seen.", category="events")])
+    shown = {entry.address.artifact_id: entry.detail for entry in start(ctx, session_id="s", turn=0).entries}
+    assert (shown["plan"], shown["seen"]) == ("abstract", "full")
+
+    def recalled(turn: int, **parameters: Any) -> list[str]:
+        asked = {"session_id": "s", "turn": turn, "score_threshold": 0.0, **parameters}
+        return [entry.address.artifact_id for entry in ctx.recall("walrus", scope_id=S, **asked).entries]
+
+    assert recalled(1, bootstrap_exclude=True) == []
+    assert recalled(1) == ["plan"]
+    assert recalled(2) == []
+    assert set(recalled(7)) == {"plan", "seen"}
+
+
 def test_the_last_start_counts(ctx: powerctx.Context) -> None:
     """What only an earlier start delivered may come again: the agent lost it."""
     ctx.put([item("a", "A walrus.", category="events")])
