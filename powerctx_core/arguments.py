@@ -107,7 +107,7 @@ def artifacts_named(
 
 
 def parts_told(snapshot: Snapshot, scope_id: str, family: str, artifact_id: str) -> str | None:
-    """Return how to read an artifact that is not there as such, but was split into parts; ``None`` when it was not."""
+    """Return how to name an artifact that is not there as such, but was split into parts; ``None`` when it was not."""
     last: Revision | None = None
     for number in range(1, _PARTS_MAX + 1):
         found = snapshot.latest(scope_id, family, f"{artifact_id}#{number}")
@@ -117,4 +117,4 @@ def parts_told(snapshot: Snapshot, scope_id: str, family: str, artifact_id: str)
     if last is None:
         return None
     first = Address(scope_id, family, f"{artifact_id}#1", 1).stem
-    return f"is stored in parts, as a long document is; read each of them: {first} to {last.address.stem}."
+    return f"is stored in parts, as a long document is; name each of them: {first} to {last.address.stem}."

@@ -325,15 +325,23 @@ def show(effective: Effective) -> list[tuple[str, str, str]]:
 
 
 def _values(settings: Settings) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for field in attrs.fields(Settings):
-        value = getattr(settings, field.name)
-        if attrs.has(type(value)):
-            tree[field.name] = {each.name: getattr(value, each.name) for each in attrs.fields(type(value))}
-        elif field.name not in ("parts", "origins"):
-            tree[field.name] = value
+    tree = {
+        field.name: _table(getattr(settings, field.name))
+        for field in attrs.fields(Settings)
+        if field.name not in {"parts", "origins"}
+    }
     tree["store"] = settings.store or default_store_url()
     return tree
+
+
+def _table(value: Any, *, entry: bool = False) -> Any:
+    """Return a value with tables for what is nested; an *entry* of a table shows what it sets alone."""
+    if isinstance(value, Mapping):
+        return {key: _table(each, entry=True) for key, each in value.items()}
+    if attrs.has(type(value)):
+        below = {field.name: _table(getattr(value, field.name)) for field in attrs.fields(type(value))}
+        return {name: each for name, each in below.items() if each is not None} if entry else below
+    return value
 
 
 def _value(settings: Settings, keys: Keys) -> Any:

@@ -26,6 +26,7 @@ from powerctx_core.cli.options import (
     query_text,
     recall_options,
 )
+from powerctx_core.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from powerctx_core.context import Context
@@ -70,6 +71,8 @@ def prepare(
     """
     from powerctx_core import wire
 
+    if receipt_version is not None and not include_receipt:
+        raise InvalidRequest("--receipt-version needs --receipt.", field="receipt_version")
     request = prepare_request(invocation, include_receipt=include_receipt, receipt_version=receipt_version, **asked)
     with invocation.open() as ctx:
         check_prepare(ctx, request)

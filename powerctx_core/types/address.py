@@ -36,6 +36,8 @@ _FAMILY = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _URI = re.compile(r"powerctx://([^/@?#\s]*)/([^/@?#\s]*)/([^@?#\s]*?)(?:@([0-9]{1,10}))?\Z")
 _RELATIVE = re.compile(r"[a-z0-9-]+/[^@?#\s]+(?:@[0-9]{1,10})?\Z")
 _WHOLE_FAMILY = re.compile(r"powerctx://[^/@?#\s]+/[a-z0-9-]+/?\Z")
+_ENCODED = str.maketrans({"#": "%23", "?": "%3F", " ": "%20"})
+"""Signs of names of files that a URI cannot hold as they are."""
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -191,6 +193,9 @@ def _what_is_wrong(uri: object, *, relative: bool) -> str:
         )
     if isinstance(uri, str) and _WHOLE_FAMILY.match(uri):
         return "is not a powerctx URI of an artifact, but names a family; write /<artifact> behind it."
+    encoded = uri.translate(_ENCODED) if isinstance(uri, str) else ""
+    if encoded != uri and (_URI.match(encoded) or _RELATIVE.match(encoded)):
+        return f"is not a powerctx URI, since it holds a sign that has to be encoded; write {encoded!r}."
     return (
         "is not a powerctx URI; the form is powerctx://<scope>/<family>/<artifact>@<revision>, each part "
         "percent-encoded."

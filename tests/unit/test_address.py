@@ -128,6 +128,17 @@ def test_pydantic() -> None:
     assert [str(adapter.validate_python(address.uri)) for address in AWKWARD] == [address.uri for address in AWKWARD]
 
 
+@pytest.mark.parametrize("base", ["powerctx://project%3Ademo/", ""])
+@pytest.mark.parametrize("name", ["notes.md#1", "a b.md", "why?.md", "a b/c#2"])
+def test_what_has_to_be_encoded_is_told(base: str, name: str) -> None:
+    """The name of a file or of a part of it, typed as it is, is answered with the URI that was meant."""
+    with pytest.raises(InvalidRequest) as refused:
+        parse_uri(f"{base}memory/{name}", "project:demo")
+    meant = str(refused.value).rpartition("write '")[2].removesuffix("'.")
+
+    assert parse_uri(meant, "project:demo") == ("project:demo", "memory", name, None)
+
+
 @pytest.mark.parametrize(
     ("uri", "says"),
     [

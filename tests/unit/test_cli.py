@@ -580,6 +580,27 @@ def test_config_shows_what_is_not_installed() -> None:
     assert shown.stderr.splitlines() == problems
 
 
+@pytest.mark.parametrize("written", [
+    "",
+    '[retrieval.bootstrap.slots.listing]\nshare = 0.4\nlifecycles = ["resume"]\n',
+    "[retrieval.purposes.support]\nquotas = { events = 6 }\nevents = 0.5\n",
+    "[assembly.sections]\nmemory = 3\n",
+])  # fmt: skip
+def test_config_shows_what_can_be_written(written: str) -> None:
+    """What is shown of each setting that has a value is TOML, which gives the same settings when it is the file."""
+
+    def shown() -> dict[str, str]:
+        return {name: each["value"] for name, each in json.loads(run("config", "show", "--json").stdout).items()}
+
+    Path("powerctx.toml").write_text(written)
+    values = shown()
+    absent = {"none", "all installed", values["recall.policy"]}
+    lines = [f"{name} = {value}" for name, value in values.items() if value not in absent]
+    Path("powerctx.toml").write_text("\n".join(lines))
+
+    assert shown() == values
+
+
 def test_config_shows_no_secret() -> None:
     """Secrets in tables inside lists and in URLs are masked, in the table and in JSON."""
     Path("powerctx.toml").write_text(

@@ -212,6 +212,8 @@ def test_a_receipt_in_the_response() -> None:
     assert json.loads(shown.stdout)["receipt"]["families"] == ["experience", "memory", "topic-memory"]
     wrong = run("prepare", "alpha", "--scope", "s", "--receipt", "--receipt-version", "7")
     assert (wrong.exit_code, "from 1 to 2" in wrong.stderr) == (2, True)
+    idle = run("prepare", "alpha", "--scope", "s", "--receipt-version", "2")
+    assert (idle.exit_code, "--receipt-version needs --receipt" in idle.stderr) == (2, True)
 
 
 def test_a_search_is_explained() -> None:

@@ -212,3 +212,15 @@ def test_check_within_its_time(good, path):
 
     assert () == status.problems
     assert "not all, for want of time" == status.facts["pages checked"]
+
+
+@pytest.mark.parametrize("embedder", [None, "hash"])
+@pytest.mark.parametrize(("items", "told"), [(1, "1 revision"), (2, "2 revisions")])
+def test_what_was_checked(path, embedder, items, told):
+    """The number of revisions is told, and that of vectors where there are any: a companion keeps none of its own."""
+    with powerctx.open(f"sqlite:///{path}", settings={"embedder": embedder} if embedder else {}) as ctx:
+        ctx.put([Item(scope_id="s", artifact_id=f"a{n}", text=f"word{n}") for n in range(items)])
+        facts = ctx.store.check(Deadline.after(60)).facts
+
+    assert f"all, with {told}" == facts["items checked"]
+    assert (f"all {items}" if embedder else None) == facts.get("vectors checked")

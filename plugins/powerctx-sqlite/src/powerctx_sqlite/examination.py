@@ -116,7 +116,7 @@ def _items(connection: sa.Connection, facts: dict[str, str], problems: list[str]
     read = _Read()
     for row in _rows(connection):
         _compare(row, read, terms=current)
-    facts["items checked"] = f"all, with {read.revisions} revisions"
+    facts["items checked"] = f"all, with {read.revisions} revision" + "s" * (read.revisions != 1)
     # Other rules for making abstracts, of another version, would differ from most of what is stored.
     if len(read.abstracts) * 2 <= read.revisions:
         read.changed += read.abstracts
@@ -199,6 +199,7 @@ def _vectors(connection: sa.Connection, facts: dict[str, str], problems: list[st
             with np.errstate(all="ignore"):
                 # Written so that what is no number counts as bad, too.
                 bad += int((~(np.abs(np.sqrt((values * values).sum(axis=1)) - 1.0) <= _UNIT)).sum())
-    facts["vectors checked"] = f"all {count}"
+    if count:
+        facts["vectors checked"] = f"all {count}"
     if bad:
         problems.append(f"{bad} of {count} vectors are not as they were written: run `powerctx embed --rebuild`.")
