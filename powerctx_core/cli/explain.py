@@ -11,7 +11,7 @@ import click
 from powerctx_core.cli import output, page_file
 from powerctx_core.cli.asking import check_prepare, prepare_options, prepare_request
 from powerctx_core.cli.options import Invocation, common, examples, narrowing, query_text, recall_options
-from powerctx_core.cli.recall import advice
+from powerctx_core.cli.recall import advice, sizes_of
 from powerctx_core.cli.search import lifecycle_option, pack_options, search_parameters, summary
 from powerctx_core.errors import InvalidRequest
 
@@ -120,15 +120,15 @@ def _option(name: str) -> str:
 
 def _note(ctx: Context, explanation: Explanation) -> None:
     """Say what to do where nothing is delivered."""
-    from powerctx_core.requests import ContextPack
+    from powerctx_core.requests import ContextPack, PrepareRequest
 
     request, response = explanation.request, explanation.response
     if response.selected or getattr(request, "sections", None) == ():
         return
     if isinstance(response, ContextPack):
         output.note(summary(response))
-        return
-    output.note(advice(ctx, response.diagnostics, request.scope_id, request.references))
+    elif isinstance(request, PrepareRequest):
+        output.note(advice(ctx, response.diagnostics, request.scope_id, request.references, sizes=sizes_of(request)))
 
 
 def _show(explanation: Explanation, most: int) -> None:

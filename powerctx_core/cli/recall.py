@@ -31,10 +31,10 @@ from powerctx_core.errors import InvalidRequest
 if TYPE_CHECKING:
     from powerctx_core.context import Context
     from powerctx_core.records import FamilySpec
-    from powerctx_core.requests import Diagnostics, FindRequest
+    from powerctx_core.requests import Diagnostics, FindRequest, PrepareRequest
     from powerctx_core.types import Hit, RecallEffort, ToolList
 
-__all__ = ["advice", "find", "gate_note", "hit_rows", "missing", "prepare", "restricts", "to_read"]
+__all__ = ["advice", "find", "gate_note", "hit_rows", "missing", "prepare", "restricts", "sizes_of", "to_read"]
 
 SCOPES_SHOWN = 5
 
@@ -88,7 +88,8 @@ def prepare(
             if request.sections == ():
                 output.note("empty (no_content): no section was asked for; name one with --sections.")
             else:
-                line = [advice(ctx, prepared.diagnostics, request.scope_id, request.references)]
+                sizes = sizes_of(request)
+                line = [advice(ctx, prepared.diagnostics, request.scope_id, request.references, sizes=sizes)]
                 output.note(" · ".join([*line, *gate_note(prepared.diagnostics.effort)]))
             return
     if prepared.content is not None:
@@ -166,12 +167,29 @@ def gate_note(effort: RecallEffort | None) -> list[str]:
     return [f"gate: {effort.reason}" + (f" ({rounds} candidates)" if effort.expansion_actions else "")]
 
 
+def sizes_of(request: PrepareRequest) -> list[str]:
+    """Return the options of the sizes that bound the answer, given or by default."""
+    options = {
+        "--max-bytes": request.max_bytes,
+        "--max-chars": request.max_chars,
+        "--max-tokens": request.max_tokens,
+        "--inject-max-tokens": request.inject_max_tokens,
+    }
+    return [name for name, size in options.items() if size is not None]
+
+
 def advice(
-    ctx: Context, diagnostics: Diagnostics, scope_id: str, references: Iterable[str], *, filtered: bool = False
+    ctx: Context,
+    diagnostics: Diagnostics,
+    scope_id: str,
+    references: Iterable[str],
+    *,
+    filtered: bool = False,
+    sizes: Sequence[str] = (),
 ) -> str:
     """Return the line about an empty answer: its outcome, and what to do next.
 
-    *filtered* says that tags, a category or times restricted what could be found.
+    *filtered* says that tags, a category or times restricted what could be found; *sizes* are options that bound it.
     """
     outcome = diagnostics.outcome
     retrieved = sum(counts.retrieved for counts in diagnostics.counts)
@@ -204,7 +222,7 @@ def advice(
         units = " and ".join(diagnostics.frame_over)
         why = f"what the renderer always writes exceeds the budget in {units}; raise it, or name another --renderer"
     elif outcome == "budget":
-        why = "nothing fits the budget; raise --max-bytes, --max-tokens or --max-chars"
+        why = f"nothing fits the budget; raise {' and '.join(sizes)}"
     elif outcome == "deadline":
         why = f"no answer in time: {', '.join(diagnostics.late)}; run it again, or raise --deadline-ms"
     elif outcome == "source_error":

@@ -184,6 +184,25 @@ def test_every_budget_can_be_shown(options: tuple[str, ...], form: tuple[str, ..
     assert shown.exit_code == 0, shown.output
 
 
+@pytest.mark.parametrize(
+    ("given", "raised"),
+    [
+        ("--max-tokens 64", "--max-tokens"),
+        ("--max-chars 128", "--max-chars"),
+        ("--max-tokens 64 --max-bytes 512", "--max-bytes and --max-tokens"),
+    ],
+)
+def test_a_budget_that_holds_nothing_is_named(given: str, raised: str) -> None:
+    """What is to be raised are the sizes that bound this call, and no others."""
+    line = json.dumps({"id": "z" * 100, "text": "A zebra of the herd. " * 50})
+    assert run("ingest", "-", "--scope", "s", stdin=line).exit_code == 0
+
+    for command in ("prepare", "explain"):
+        shown = run(command, "zebra", "--scope", "s", *given.split())
+        assert f"empty (budget): nothing fits the budget; raise {raised}.\n" == shown.stderr
+        assert shown.exit_code == 0
+
+
 def test_nothing_found_says_what_to_do() -> None:
     """The line of prepare is there, too."""
     shown = run("explain", "zebra", "--scope", "s")
