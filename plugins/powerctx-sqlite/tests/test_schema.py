@@ -7,7 +7,9 @@ import sqlite3
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 
 from powerctx_core.errors import StoreUnavailable
@@ -62,6 +64,48 @@ def test_migrations_lead_to_the_same_tables(tmp_path):
         metadata.create_all(connection)
         assert _declared(connection) == migrated
     fresh.dispose()
+
+
+def test_migrations_go_on_where_they_were_stopped(tmp_path):
+    """Where each statement commits by itself, as those of some engines that change a schema do, a kill hinders nothing.
+
+    Versions before 0003 are only in files of SQLite, which take back what was not finished.
+    """
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'stopped.db'}", isolation_level="AUTOCOMMIT")
+    left = [1]
+    told = []
+
+    @sa.event.listens_for(engine, "before_cursor_execute")
+    def stop(connection, cursor, statement, *_):
+        if statement.lstrip().startswith(("CREATE", "ALTER", "UPDATE alembic", "INSERT INTO alembic")):
+            left[0] -= 1
+            told.append(statement)
+            if not left[0]:
+                raise KeyboardInterrupt
+
+    left[0] = 0
+    with engine.connect() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(schema.MIGRATIONS))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+    told.clear()
+    finished = False
+    while not finished:
+        # One statement more is done, and the next one is where it stops.
+        left[0] = 2
+        with engine.connect() as connection:
+            try:
+                schema.migrate(connection)
+                finished = True
+            except KeyboardInterrupt:
+                pass
+    with engine.connect() as connection:
+        assert [] == _differences(connection)
+        assert schema.HEAD == schema.found_version(connection, "x")
+    engine.dispose()
+
+    assert len(told) > len(schema.VERSIONS)
 
 
 def _declared(connection: sa.Connection) -> dict[str, str]:

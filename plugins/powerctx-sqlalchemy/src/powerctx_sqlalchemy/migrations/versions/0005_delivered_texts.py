@@ -3,6 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
+from powerctx_sqlalchemy.migrations.present import has_column
 from powerctx_sqlalchemy.types import name
 
 revision = "0005"
@@ -11,4 +12,5 @@ down_revision = "0004"
 
 def upgrade() -> None:
     """Add the column; what was delivered before is known by its URI alone."""
-    op.add_column("delivery", sa.Column("text_digest", name(64)))
+    if not has_column("delivery", "text_digest"):
+        op.add_column("delivery", sa.Column("text_digest", name(64)))
