@@ -73,9 +73,12 @@ def artifact_named(uri: str | Address, scope_id: str | None = None) -> tuple[str
     """
     # An address that somebody made by hand is checked like text.
     try:
-        return parse_uri(uri.uri if isinstance(uri, Address) else uri, scope_id)
-    except (TypeError, UnicodeEncodeError):
+        named = parse_uri(uri.uri if isinstance(uri, Address) else uri, scope_id)
+    except (TypeError, UnicodeEncodeError, RecursionError):
         raise InvalidRequest(f"{shown(uri)} is no address.", field="uri") from None
+    if isinstance(uri, Address) and uri.artifact != named[:3]:  # bytes are written as text is
+        raise InvalidRequest(f"{shown(uri)} is no address.", field="uri")
+    return named
 
 
 def listed(field: str, values: Iterable[_T]) -> list[_T]:

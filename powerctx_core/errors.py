@@ -292,10 +292,10 @@ def _authority(rest: str) -> str:
     return rest if end is None else rest[: end.start()]
 
 
-def shown(value: object) -> str:
-    """Return *value* as an error message shows it: its ``repr``, cut to 60 characters."""
+def shown(value: object, most: int = _SHOWN) -> str:
+    """Return *value* as an error message shows it: its ``repr``, cut to *most* characters."""
     try:
         text = str.__str__(repr(value))
     except Exception:  # noqa: BLE001 - somebody else's class, or a whole number of more digits than Python prints
         text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else type(value).__name__
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"

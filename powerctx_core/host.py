@@ -32,6 +32,7 @@ from powerctx_core.errors import (
     blanked,
     redacted,
     redacted_url,
+    shown,
     url_secrets,
 )
 from powerctx_core.factories import Factories
@@ -292,16 +293,16 @@ class Host:
         package = PART_PACKAGES.get((hook, name))
         hint = f" Install {package} for it." if package else ""
         message = (
-            f"No {noun} {name!r} is installed; installed {plural}: {', '.join(self.names(hook)) or 'none'}."
+            f"No {noun} {shown(name)} is installed; installed {plural}: {', '.join(self.names(hook)) or 'none'}."
             f"{hint}{self._absent()}"
         )
         raise CapabilityError(message) if field is None else InvalidRequest(f"{field}: {message}", field=field)
 
     def _store(self, url: str) -> Offer:
         match = _SCHEME.match(url)
-        shown = redacted_url(url) if match or "@" not in url else "(not shown)"
+        told = redacted_url(url) if match or "@" not in url else "(not shown)"
         if match is None:
-            raise StoreUnavailable(f"{shown!r} is not a store URL; write one such as sqlite:///notes.db.")
+            raise StoreUnavailable(f"{told!r} is not a store URL; write one such as sqlite:///notes.db.")
         scheme = match[1].lower()
         parts = self._schemes.get(scheme, ())
         if len(parts) > 1:
@@ -313,8 +314,7 @@ class Host:
         have = {plugin.distribution for plugin in self._plugins}
         advice = f" Install it with: pip install {package}." if package is not None and package not in have else ""
         raise StoreUnavailable(
-            f"No installed store serves {scheme}:// ({shown}); installed: {installed or 'none'}."
-            f"{advice}{self._absent()}"
+            f"No installed store serves {scheme}:// ({told}); installed: {installed or 'none'}.{advice}{self._absent()}"
         )
 
     def _absent(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from powerctx_core.canonical import sha256_of
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, shown
 from powerctx_core.types import AdmissionFloor
 
 __all__ = ["COMPATIBLE", "POLICIES", "POWERCTX", "RecallPolicy", "check_descending", "policy_named"]
@@ -158,5 +158,5 @@ def policy_named(policy_id: str) -> RecallPolicy:
         return POLICIES[policy_id]
     except KeyError:
         raise InvalidRequest(
-            f"policy {policy_id!r} is not installed; installed are {', '.join(POLICIES)}.", field="policy"
+            f"policy {shown(policy_id)} is not installed; installed are {', '.join(POLICIES)}.", field="policy"
         ) from None

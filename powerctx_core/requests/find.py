@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, shown
 from powerctx_core.requests.checks import (
     FIND_LIMIT,
     FIND_LIMIT_MAX,
@@ -84,7 +84,7 @@ class FindRequest:
         object.__setattr__(self, "families", checked_families(self.families))
         if self.search_type is not None and self.search_type not in SEARCH_TYPES:
             raise InvalidRequest(
-                f"search_type {self.search_type!r} is not one of {', '.join(SEARCH_TYPES)}.", field="search_type"
+                f"search_type {shown(self.search_type)} is not one of {', '.join(SEARCH_TYPES)}.", field="search_type"
             )
         check_whole("limit", self.limit, 1, FIND_LIMIT_MAX, optional=False)
         object.__setattr__(self, "tags", checked_names("tags", self.tags, limit=TAG_COUNT))
@@ -98,7 +98,7 @@ class FindRequest:
             raise InvalidRequest("since must be before until.", field="since")
         if self.time_field not in TIME_FIELDS:
             raise InvalidRequest(
-                f"time_field {self.time_field!r} is not one of {', '.join(TIME_FIELDS)}.", field="time_field"
+                f"time_field {shown(self.time_field)} is not one of {', '.join(TIME_FIELDS)}.", field="time_field"
             )
         object.__setattr__(self, "categories", checked_categories(self.categories))
         object.__setattr__(self, "filter", checked_filter(self.filter))
@@ -113,7 +113,7 @@ class FindRequest:
         place = place_of("target_uri", self.target_uri, self.scope_id)
         if place.scope_id not in (self.scope_id, *self.references):
             raise InvalidRequest(
-                f"target_uri lies in scope {place.scope_id!r}, which is not searched; name that scope.",
+                f"target_uri lies in scope {shown(place.scope_id)}, which is not searched; name that scope.",
                 field="target_uri",
             )
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 import attrs
 
-from powerctx_core.errors import InvalidRequest
+from powerctx_core.errors import InvalidRequest, shown
 
 __all__ = [
     "ARTIFACT_ID_BYTES",
@@ -28,6 +28,8 @@ __all__ = [
 
 SCOPE_ID_BYTES = 256
 ARTIFACT_ID_BYTES = 128
+_SHOWN = 400
+"""Characters of a URI that an error message shows: what most of them have."""
 
 Key = int
 """A store's own handle of one stored revision; opaque to core and valid while the store is open."""
@@ -55,7 +57,7 @@ def check_identifier(field: str, value: object, limit: int) -> str:
     if size > limit:
         raise InvalidRequest(f"{field} has {size} bytes; at most {limit} UTF-8 bytes are allowed.", field=field)
     if not value.isprintable() and any(unicodedata.category(char) == "Cc" for char in value):
-        raise InvalidRequest(f"{field} {value!r} holds a control character; remove it.", field=field)
+        raise InvalidRequest(f"{field} {shown(value)} holds a control character; remove it.", field=field)
     return value
 
 
@@ -83,7 +85,7 @@ def check_family(field: str, value: object) -> str:
     """
     if not isinstance(value, str) or not _FAMILY.match(value) or len(value) > 64:
         raise InvalidRequest(
-            f"{field} {value!r} is not a family name: use lower-case words joined by '-', at most 64 characters.",
+            f"{field} {shown(value)} is not a family name: use lower-case words joined by '-', at most 64 characters.",
             field=field,
         )
     return value
@@ -140,7 +142,7 @@ class Address:
         """
         scope_id, family, artifact_id, revision = parse_uri(uri)
         if revision is None:
-            raise InvalidRequest(f"{uri!r} names no revision; append @1, @2, ….", field="uri")
+            raise InvalidRequest(f"{shown(uri, _SHOWN)} names no revision; append @1, @2, ….", field="uri")
         return cls(scope_id=scope_id, family=family, artifact_id=artifact_id, revision=revision)
 
 
@@ -160,28 +162,32 @@ def parse_uri(uri: str, scope_id: str | None = None) -> tuple[str, str, str, int
 
     Args:
         uri: whole, or with *scope_id* relative to that scope, as the text of a pack shows it: ``memory/a``.
-        scope_id: has no effect on a whole URI.
+        scope_id: checked, but of no effect on a whole URI.
 
     Raises:
         InvalidRequest: not a powerctx URI, or a part that is not a valid identifier.
     """
     relative = isinstance(uri, str) and _RELATIVE.match(uri) is not None
+    if scope_id is not None:
+        check_identifier("scope_id", scope_id, SCOPE_ID_BYTES)
     whole = scope_base(scope_id) + uri if relative and scope_id is not None else uri
     match = _URI.match(whole) if isinstance(whole, str) else None
     if match is None:
-        raise InvalidRequest(f"{uri!r} {_what_is_wrong(uri, relative=relative)}", field="uri")
+        raise InvalidRequest(f"{shown(uri, _SHOWN)} {_what_is_wrong(uri, relative=relative)}", field="uri")
     if _BAD_PERCENT.search(uri):
-        raise InvalidRequest(f"{uri!r} holds a % that no two hexadecimal digits follow; write %25.", field="uri")
+        raise InvalidRequest(
+            f"{shown(uri, _SHOWN)} holds a % that no two hexadecimal digits follow; write %25.", field="uri"
+        )
     try:
         scope_id, family, artifact_id = (unquote_to_bytes(part).decode() for part in match.groups()[:3])
     except UnicodeError:  # bytes that are not UTF-8, or a lone surrogate in the URI itself
-        raise InvalidRequest(f"{uri!r} holds bytes that are not UTF-8.", field="uri") from None
+        raise InvalidRequest(f"{shown(uri, _SHOWN)} holds bytes that are not UTF-8.", field="uri") from None
     check_identifier("scope_id", scope_id, SCOPE_ID_BYTES)
     check_family("family", family)
     check_identifier("artifact_id", artifact_id, ARTIFACT_ID_BYTES)
     revision = None if match[4] is None else int(match[4])
     if revision == 0 or (revision is not None and revision >= 1 << 31):
-        raise InvalidRequest(f"{uri!r}: revisions count from 1.", field="uri")
+        raise InvalidRequest(f"{shown(uri, _SHOWN)}: revisions count from 1.", field="uri")
     return scope_id, family, artifact_id, revision
 
 
