@@ -8,9 +8,10 @@ from math import inf
 
 import attrs
 
-from powerctx_core.errors import PoolInvariantError, shown
+from powerctx_core.errors import InvalidRequest, PoolInvariantError, shown
 from powerctx_core.ports import RetrievalRequest
 from powerctx_core.types import (
+    ARTIFACT_ID_BYTES,
     HEAD_BYTES,
     LAYERS,
     Admission,
@@ -21,9 +22,20 @@ from powerctx_core.types import (
     Pool,
     RawCandidate,
     Searched,
+    check_family,
+    check_identifier,
 )
 
-__all__ = ["MODES", "SNAPSHOT", "accepts", "check_admission", "check_pool", "check_searched"]
+__all__ = [
+    "MODES",
+    "SNAPSHOT",
+    "accepts",
+    "candidate_problem",
+    "check_admission",
+    "check_pool",
+    "check_searched",
+    "is_text",
+]
 
 MODES = ("none", "snapshot", "fts", "vector", "hybrid")
 """What can have run, weakest first."""
@@ -130,7 +142,7 @@ def _pool_problem(pool: Pool, request: RetrievalRequest, identity: Collection[st
         )
     if pool.mode not in MODES:
         return f"mode {shown(pool.mode)} is not one of {', '.join(MODES)}"
-    if not all(map(_is_text, pool.terms)):
+    if not all(map(is_text, pool.terms)):
         return "a term of it is no text"
     if problem := _size_problem(pool, request, channels) or _statistics_problem(pool.statistics):
         return problem
@@ -177,12 +189,27 @@ def _statistics_problem(statistics: LexicalStatistics) -> str:
     return ""
 
 
-def _member_problem(candidate: RawCandidate, partition: Partition) -> str:
+def candidate_problem(candidate: RawCandidate, scope_id: str) -> str:
+    """Return what is wrong with a candidate of any family in a scope, or nothing; its head may be of any length."""
+    try:
+        family = candidate.address.family
+        check_family("family", family)
+        check_identifier("artifact_id", candidate.address.artifact_id, ARTIFACT_ID_BYTES)
+        return _member_problem(candidate, Partition(scope_id, family), inf) or _evidence_problem(
+            candidate, candidate.evidence
+        )
+    except InvalidRequest as error:
+        return f"a member's {error}".removesuffix(".")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return f"a member is malformed ({type(error).__name__})"
+
+
+def _member_problem(candidate: RawCandidate, partition: Partition, head_bytes: float = HEAD_BYTES) -> str:
     address = candidate.address
     if (
         not _same(address.scope_id, partition.scope_id)
         or not _same(address.family, partition.family)
-        or not _is_text(address.artifact_id)
+        or not is_text(address.artifact_id)
         or not address.artifact_id
     ):
         return f"a member's address does not lie in scope {partition.scope_id!r}"
@@ -202,28 +229,34 @@ def _member_problem(candidate: RawCandidate, partition: Partition) -> str:
     for term, occurrences in candidate.matched.items():
         if type(occurrences) is not int or occurrences < 1:
             return f"a member holds {shown(term)} {shown(occurrences)} times"
-    return _text_problem(candidate)
+    return _text_problem(candidate, head_bytes)
 
 
-def _text_problem(candidate: RawCandidate) -> str:
+def _text_problem(candidate: RawCandidate, head_bytes: float) -> str:
     head, size = candidate.head, candidate.body_bytes
-    if not _is_text(head):
+    if not is_text(head):
         return "a member's head is no text"
     length = len(head) if head.isascii() else len(head.encode())
-    if length > HEAD_BYTES:
-        return f"a member's head has {length} bytes; {HEAD_BYTES} are the most"
+    if length > head_bytes:
+        return f"a member's head has {length} bytes; {head_bytes} are the most"
     if type(size) is not int or size < length:
         return f"a member's body is said to have {shown(size)} bytes, and its head has {length}"
-    for value in (candidate.title, candidate.category, *candidate.tags):
-        if value is not None and not _is_text(value):
-            return "a member's title, category or tag is no text"
+    overview = candidate.overview_bytes
+    if type(overview) is not int or overview < 0:
+        return f"a member's overview is said to have {shown(overview)} bytes"
+    named = (candidate.title, candidate.category, candidate.abstract, candidate.origin, candidate.thread)
+    for value in (*named, *candidate.tags):
+        if value is not None and not is_text(value):
+            return "a member's title, category, abstract, origin, thread or tag is no text"
+    if not is_text(candidate.kind):
+        return f"a member is of the kind {shown(candidate.kind)}"
     return ""
 
 
 def _evidence_problem(candidate: RawCandidate, identity: Collection[str]) -> str:
     for name, value in candidate.evidence.items():
         whole = type(value) is int and -_WHOLE <= value <= _WHOLE
-        if name not in identity or not (whole or _is_text(value)):
+        if name not in identity or not (whole or is_text(value)):
             return (
                 f"evidence {name!r} is not among its declared identity fields ({', '.join(identity) or 'none'}), or "
                 "not a string or whole number"
@@ -240,7 +273,7 @@ def _same(value: object, wanted: str) -> bool:
     return type(value) is str and value == wanted
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
     """Tell whether *value* is plain text that can be written down."""
     if type(value) is not str:
         return False

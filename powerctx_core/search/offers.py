@@ -13,6 +13,7 @@ import attrs
 from powerctx_core.engine import Engine
 from powerctx_core.errors import PluginError, PowerctxError, StoreError, cause, made_safe, shown
 from powerctx_core.ports import Call, Offered, Provider, ProviderRequest, SessionStore, Snapshot
+from powerctx_core.recall.checks import candidate_problem, is_text
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.requests import SearchRequest
 from powerctx_core.secrecy import secrets
@@ -147,15 +148,19 @@ class Asking:
         candidates = tuple(islice(offered.candidates, _MOST + 1))
         if len(candidates) > _MOST:
             raise self._broken(name, f"offers more than {_MOST} candidates")
+        own = self.engine.host.own(HOOK, name)
         for each in candidates:
             if not isinstance(each, RawCandidate):
                 raise self._broken(name, f"offers {shown(each)}, not a RawCandidate")
             if each.address.scope_id != self.request.scope_id:
                 raise self._broken(name, f"offers {shown(each.address.uri)}, which belongs to another scope")
-            if each.address.family == NOTES and not self.engine.host.own(HOOK, name):
+            if each.address.family == NOTES and not own:
                 raise self._broken(name, f"offers {shown(each.address.uri)}, whose family is core's own")
-            if not all(map(_is_text, (each.head, each.title or "", each.abstract or ""))):
+            if not all(map(is_text, (each.head, each.title or "", each.abstract or ""))):
                 raise self._broken(name, f"offers {shown(each.address.uri)} with a text that is not Unicode")
+            # What core's own offer is what the store lists.
+            if not own and (problem := candidate_problem(each, self.request.scope_id)):
+                raise self._broken(name, f"offers a candidate that is none: {problem}")
         among = dict(offered.among)
         if not all(isinstance(family, str) and type(count) is int and count >= 0 for family, count in among.items()):
             raise self._broken(name, f"offers among={shown(among)}, not a whole number from 0 up for each family")
@@ -175,16 +180,6 @@ class Asking:
         if self.engine.host.own(HOOK, name):  # core's providers raise nothing of their own
             return self.engine.blame.error(error)
         return PluginError(f"{self._title(name)} failed: {cause(error, hidden)}; {_WITHOUT}")
-
-
-def _is_text(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _MOST = 1000

@@ -472,6 +472,37 @@ def test_a_provider_that_breaks(answer: Any, why: str, deadline_ms: int | None) 
     assert found.stats.partial
 
 
+@pytest.mark.parametrize("renderer", ["flat-xml", "plain", "prepared", "sections"])
+@pytest.mark.parametrize(
+    "where", [*(field.name for field in attrs.fields(RawCandidate)), "family", "artifact_id", "revision"]
+)
+def test_a_candidate_of_junk(where: str, renderer: str) -> None:
+    """Whatever a field of a candidate holds: a pack that can be written down, or an error with the provider's name."""
+    junk: list[Any] = [None, -1, float("nan"), "\ud800", b"x", [], {}, object(), True, "x" * 100_000]
+    task1, found, refused = task(), 0, 0
+    tasks = Tasks(None)
+    with powerctx.open("memory://", plugins=(), extra=[offering(tasks)], settings=TASK_SLOT) as ctx:
+        for value in junk:
+            address = task1.address
+            whole = address if hasattr(task1, where) else attrs.evolve(address, **{where: value})
+            changed = {where: value} if hasattr(task1, where) else {}
+            tasks.answer = Offered(candidates=[attrs.evolve(task1, **{"address": whole, **changed})])
+            message = ""
+            try:
+                pack = start(ctx, renderer=renderer, include_receipt=True)
+                wire.canonical(pack)
+                pack.rendered.encode()
+                found += 1
+            except PluginError as error:
+                message = str(error)
+            if message:
+                refused += 1
+                assert "'tasks' of" in message
+                assert start(ctx, renderer=renderer, on_family_error="degrade").stats.failed
+
+    assert found + refused == len(junk)
+
+
 def test_what_is_offered_once_is_shown_once() -> None:
     """A candidate that is offered twice, in any kind of collection, stands there once; so does one of two slots."""
     settings = {"retrieval": {"bootstrap": {"slots": {"tasks": {"order": 5.0}, "again": {"source": "tasks"}}}}}
