@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from powerctx_chroma.client import _announced
+from powerctx_chroma.engine import _saved_every
 from powerctx_core.errors import StoreUnavailable
 from powerctx_core.testing.vector_words import PROFILE, Vectors, seeded
 from powerctx_sqlalchemy.paired.tables import Paired
@@ -153,6 +154,28 @@ def test_purged_leaves_no_text(opened, tmp_path, exact_below):
     assert 21 == collection.count()
     assert 1000 == collection.configuration_json["hnsw"]["sync_threshold"]
     assert [] == store.pairing.differences()
+
+
+@pytest.mark.parametrize(("then", "name"), [("add", "c"), ("purge", "b")])
+def test_stopped_while_it_forgets(opened, then, name):
+    """What a process leaves that is killed while it forgets, the next write or purge sets right."""
+    vectors = Vectors(store := opened())
+    vectors.index.attach(PROFILE)
+    for each in "ab":
+        vectors.add(each)
+    (collection,) = [each for each in store._client.get().list_collections() if each.count()]
+    _saved_every(2, collection)
+    collection.upsert(ids=["0"], embeddings=collection.get(include=["embeddings"])["embeddings"][:1])
+    store.close()
+
+    vectors.store = store = opened()
+    vectors.index.attach(PROFILE)
+    getattr(vectors, then)(name)
+    store.close()
+
+    (collection,) = [each for each in opened()._client.get().list_collections() if each.count()]
+    assert 1000 == collection.configuration_json["hnsw"]["sync_threshold"]
+    assert [] == collection.get(ids=["0"], include=[])["ids"]
 
 
 def pieces(folder):

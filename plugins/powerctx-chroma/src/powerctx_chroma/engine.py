@@ -24,6 +24,8 @@ _WRITTEN = 2_000
 _READ = 1_000
 _GONE = object()
 _NOBODY = "0"
+_AT_ONCE, _USUAL = 2, 1_000
+"""After how many writes Chroma saves an index: while it forgets, and else, as Chroma has it."""
 
 
 class ChromaEngine:
@@ -54,6 +56,7 @@ class ChromaEngine:
                 "metadatas": [{"address": each.address.uri} for each in piece],
             }
             self._made(collection)
+            self._mend(collection)
             if self._asked(collection, "store vectors", partial(_upsert, values)) is _GONE:
                 # Another process has deleted it since it was opened here.
                 self._made(collection)
@@ -106,7 +109,10 @@ class ChromaEngine:
         """
         with self._lock:
             known = [(collection, opened.metadata["powerctx_dimensions"]) for collection, opened in self._known.items()]
-        usual = [self._asked(collection, "configure a collection", partial(_saved_every, 2)) for collection, _ in known]
+        usual = [
+            self._asked(collection, "configure a collection", partial(_saved_every, _AT_ONCE))
+            for collection, _ in known
+        ]
         with self._lock:
             self._known.clear()
         self._client.rest()
@@ -165,6 +171,15 @@ class ChromaEngine:
             )
         return self._keep(collection, opened)
 
+    def _mend(self, collection: Collection) -> None:
+        """Set a collection right whose process was stopped while it forgot: it would save its index for ever."""
+        opened = self._found(collection)
+        if opened is None or _saves_after(opened) != _AT_ONCE:
+            return
+        with self._client.told("configure a collection"):
+            opened.delete(ids=[_NOBODY])
+            _saved_every(_USUAL, opened)
+
     def _keep(self, collection: Collection, opened: Opened) -> Opened:
         if (opened.metadata or {}).get("powerctx_store") != collection.store_id:
             raise StoreError(
@@ -189,13 +204,17 @@ def _delete(ids: list[str], opened: Opened) -> None:
 
 
 def _saved_every(count: int, opened: Opened) -> int:
-    """Set after how many writes the index is saved, and return what it was."""
+    """Set after how many writes the index is saved, and return what it was before anything was forgotten."""
     with warnings.catch_warnings():
         # Chroma warns of configurations without a function that embeds, which are all of ours.
         warnings.simplefilter("ignore", DeprecationWarning)
-        usual = int((opened.configuration["hnsw"] or {})["sync_threshold"])
+        usual = _saves_after(opened)
         opened.modify(configuration={"hnsw": {"sync_threshold": count}})
-    return usual
+    return _USUAL if usual == _AT_ONCE else usual
+
+
+def _saves_after(opened: Opened) -> int:
+    return int((opened.configuration_json.get("hnsw") or {}).get("sync_threshold", _USUAL))
 
 
 def _pass_through(dimensions: int, opened: Opened) -> None:
