@@ -34,8 +34,9 @@ class Blame:
     def of(cls, host: Host, settings: Settings, url: str) -> Self:
         """Return that of the store that serves *url*."""
         name = host.store_for(url).name
+        state = frozenset[str]() if settings.state is None else frozenset(url_secrets(settings.state))
         title = f"store {name!r} of {host.provider('powerctx_stores', name)}"
-        return cls(title, secrets(settings, name) | frozenset(url_secrets(url)))
+        return cls(title, secrets(settings, name) | frozenset(url_secrets(url)) | state)
 
     @contextmanager
     def __call__(self) -> Iterator[None]:

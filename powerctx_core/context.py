@@ -31,7 +31,7 @@ from powerctx_core.requests import (
     recall_parameters,
 )
 from powerctx_core.secrecy import secrets
-from powerctx_core.sessions import SessionLogs
+from powerctx_core.sessions import SessionLogs, StateStore
 from powerctx_core.settings import Settings
 from powerctx_core.text.terms import analyse_query
 from powerctx_core.types import Address, Deadline, Item, Partition, PutResult, Revision, check_text_bytes
@@ -64,10 +64,12 @@ class Context:
         self._blame = Blame.of(host, settings, url)
         with self._blame():
             self.embedding = self._embedding(settings.embedder)
-        self.sessions = SessionLogs(store, self._blame, self._check_open)
+        self._state = StateStore(store, settings.state, host.open_store)
+        self.sessions = SessionLogs(self._state, self._blame, self._check_open)
         engine = Engine(
             host=host,
             store=store,
+            state=self._state,
             blame=self._blame,
             settings=settings,
             embedding=self.embedding,
@@ -232,6 +234,8 @@ class Context:
         self._check_open()
         artifacts = artifacts_named(uris, scope_id)
         with self._blame():
+            # First, so that it is not forgotten when it fails, and the artifacts are gone already.
+            self._state.forget(artifacts)
             return self.store.catalogue.purge(artifacts)
 
     def mark_used(self, uris: str | Address | Iterable[str | Address], *, scope_id: str | None = None) -> int:

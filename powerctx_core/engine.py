@@ -44,6 +44,7 @@ from powerctx_core.requests import (
 )
 from powerctx_core.retrieval import Retrieval, ceiling_of
 from powerctx_core.secrecy import secrets
+from powerctx_core.sessions import StateStore
 from powerctx_core.settings import RecallSettings, Settings
 from powerctx_core.types import (
     Address,
@@ -66,6 +67,7 @@ class Engine:
 
     host: Host
     store: Store
+    state: StateStore
     blame: Blame
     settings: Settings
     embedding: Embedding

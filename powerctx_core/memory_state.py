@@ -260,13 +260,16 @@ class Draft:
             self._shelves[partition] = shelf.draft()
         return self._shelves[partition]
 
-    def purge(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
-        """Forget artifacts, and that anybody was given them; how many revisions they had."""
+    def purge(self, artifacts: Sequence[tuple[str, str, str]]) -> tuple[int, int]:
+        """Forget artifacts, and that anybody was given them; how many revisions they had, and how many deliveries."""
         purged = sum(self.shelf(scope, family).purge(artifact) for scope, family, artifact in artifacts)
         stems = {Address(*artifact, 1).stem for artifact in artifacts}
+        forgotten = 0
         for key, ledger in self.ledgers.items():
-            self.ledgers[key] = {uri: entry for uri, entry in ledger.items() if uri.rpartition("@")[0] not in stems}
-        return purged
+            kept = {uri: entry for uri, entry in ledger.items() if uri.rpartition("@")[0] not in stems}
+            forgotten += len(ledger) - len(kept)
+            self.ledgers[key] = kept
+        return purged, forgotten
 
     def finished(self) -> State:
         """Return the next state."""

@@ -204,7 +204,15 @@ class MemoryCatalogue:
         )
 
     def purge(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
-        return self.commit(lambda draft: draft.purge(artifacts))
+        purged = 0
+
+        def purge(draft: Draft) -> int:
+            nonlocal purged
+            purged, forgotten = draft.purge(artifacts)
+            return purged + forgotten
+
+        self.commit(purge)
+        return purged
 
     def commit(self, change: Callable[[Draft], int]) -> int:
         """Publish what *change* makes of a draft, unless it returns 0: that it changed nothing."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import cast
 
 from powerctx_core.blame import Blame
-from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, shown
+from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, redacted_url, shown
 from powerctx_core.ports import Sessions, SessionStore, Store
 from powerctx_core.types import (
     ROLES,
@@ -20,21 +22,61 @@ from powerctx_core.types import (
     utf8_size,
 )
 
-__all__ = ["SessionLogs", "session_store"]
+__all__ = ["SessionLogs", "StateStore"]
 
 
-def session_store(store: Store) -> SessionStore:
-    """Return *store* when it keeps sessions.
+class StateStore:
+    """What keeps the sessions of an opened store: itself, or else the store of the setting ``state``.
 
-    Raises:
-        CapabilityError: it keeps none.
+    The latter is opened when it is first asked for.  Thread-safe.
     """
-    if not isinstance(store, SessionStore):
-        raise CapabilityError(
-            "sessions need a store that keeps them, which this one does not; use another store, such as sqlite, or "
-            "leave session_id out."
-        )
-    return store
+
+    def __init__(self, store: Store, url: str | None, open_store: Callable[[str], Store]) -> None:
+        self._own = store if isinstance(store, SessionStore) else None
+        self._url = url
+        self._open = open_store
+        self._lock = threading.Lock()
+        self._opened: SessionStore | None = None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether sessions are kept at all."""
+        return self._own is not None or self._url is not None
+
+    def check(self) -> None:
+        """Raise CapabilityError when no sessions are kept."""
+        if not self.keeps:
+            raise CapabilityError(
+                "sessions need a store that keeps them, which this one does not; let the setting state name one that "
+                "does, such as sqlite:///state.db, use another store, or leave session_id out."
+            )
+
+    def __call__(self) -> SessionStore:
+        """Return the store that keeps sessions.
+
+        Raises:
+            CapabilityError: none does, or that of the setting does not.
+            StoreUnavailable: that of the setting cannot be opened.
+        """
+        self.check()
+        if self._own is not None or self._url is None:
+            return cast("SessionStore", self._own)
+        with self._lock:
+            if self._opened is None:
+                opened = self._open(self._url)
+                if not isinstance(opened, SessionStore):
+                    opened.close()
+                    raise CapabilityError(
+                        f"the setting state is {redacted_url(self._url)}, a store that keeps no sessions; name one "
+                        "that does, such as sqlite:///state.db."
+                    )
+                self._opened = opened
+            return self._opened
+
+    def forget(self, artifacts: Sequence[tuple[str, str, str]]) -> None:
+        """Forget that anybody was given artifacts that are purged, where another store knows of it."""
+        if self._own is None and self._url is not None:
+            self().catalogue.purge(artifacts)
 
 
 class SessionLogs:
@@ -44,8 +86,8 @@ class SessionLogs:
     the user are the clock by which ``dedup_turns`` counts.  Thread-safe; calls block on the store.
     """
 
-    def __init__(self, store: Store, blame: Blame, check_open: Callable[[], None]) -> None:
-        self._store = store
+    def __init__(self, state: StateStore, blame: Blame, check_open: Callable[[], None]) -> None:
+        self._state = state
         self._blame = blame
         self._check_open = check_open
 
@@ -104,7 +146,7 @@ class SessionLogs:
 
     def _sessions(self) -> Sessions:
         self._check_open()
-        return session_store(self._store).sessions
+        return self._state().sessions
 
 
 def _text(value: object) -> str:

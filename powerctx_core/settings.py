@@ -229,6 +229,7 @@ class Settings:
 
     Attributes:
         store: URL of the store; :func:`default_store_url` when absent.
+        state: URL of the store that keeps the sessions of a store which keeps none, and what was delivered in them.
         plugins: entry-point names of the plugins that may load; ``None`` is all, empty is safe mode.
         embedder: name of an installed embedder; ``None`` searches by words alone.
         sinks: names of installed sinks to use.
@@ -237,6 +238,7 @@ class Settings:
     """
 
     store: str | None = attrs.field(default=None, repr=_show_url)
+    state: str | None = attrs.field(default=None, repr=_show_url)
     plugins: tuple[str, ...] | None = None
     embedder: str | None = None
     sinks: tuple[str, ...] = ()
@@ -249,6 +251,7 @@ class Settings:
     origins: Mapping[str, str] = attrs.field(default=_EMPTY, repr=False, eq=False, metadata={HIDDEN: True})
 
     @store.validator
+    @state.validator
     def _check_store(self, attribute: attrs.Attribute[str | None], value: str | None) -> None:
         if isinstance(value, str) and not value.strip():  # else the default would be taken in silence
             raise ValueError("is empty; leave it out instead", attribute)

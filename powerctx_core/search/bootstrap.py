@@ -16,7 +16,7 @@ import attrs
 from powerctx_core.assemble.forms import Forms, Read
 from powerctx_core.engine import Engine
 from powerctx_core.errors import InvalidRequest, StoreError, shown
-from powerctx_core.ports import Offered, Selection, SessionStore
+from powerctx_core.ports import Offered, Selection
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.recall.stages import Stages
 from powerctx_core.receipt.parts import Stage
@@ -29,7 +29,6 @@ from powerctx_core.search.offers import HOOK, Asking
 from powerctx_core.search.session import SessionCall
 from powerctx_core.search.slots import Filled, Filling, Supply
 from powerctx_core.search.turns import Turn
-from powerctx_core.sessions import session_store
 from powerctx_core.types import BOOTSTRAP, BOOTSTRAP_LINE, Address, Hit, ManifestSlot, Session, manifest
 
 __all__ = ["Bootstrap"]
@@ -87,7 +86,7 @@ class Bootstrap:
         dedup_turns = self._dedup_turns()
         session = SessionCall(engine=engine, request=request, limits=self.limits, late=self.late, errors=self.errors)
         if dedup_turns:
-            session_store(engine.store)
+            engine.state.check()
         with self._timed("retrieve", "retrieve"):
             supplies = self._supplies(slots)
         turn = session.start(dedup_turns, self.logs) if dedup_turns else None
@@ -132,7 +131,7 @@ class Bootstrap:
         if request.session_id is None:
             return 0
         if request.dedup_turns is None:
-            return _DEDUP_TURNS if isinstance(self.engine.store, SessionStore) else 0
+            return _DEDUP_TURNS if self.engine.state.keeps else 0
         return request.dedup_turns
 
     def _supplies(self, slots: Sequence[ManifestSlot]) -> list[Supply]:

@@ -12,7 +12,7 @@ import attrs
 
 from powerctx_core.engine import Engine
 from powerctx_core.errors import PluginError, PowerctxError, StoreError, cause, made_safe, shown
-from powerctx_core.ports import Call, Offered, Provider, ProviderRequest, SessionStore, Snapshot
+from powerctx_core.ports import Call, Offered, Provider, ProviderRequest, Snapshot
 from powerctx_core.recall.checks import candidate_problem, is_text
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.requests import SearchRequest
@@ -105,15 +105,17 @@ class Asking:
         return None if broken and self.limits.native.passed else found
 
     def _asked(self, view: Snapshot) -> ProviderRequest:
-        request, store = self.request, self.engine.store
+        request = self.request
 
         def counts() -> Mapping[str, int]:
             return {each.family: count for each, count in view.partitions(request.scope_id).items()}
 
         def session() -> Session | None:
-            if request.session_id is None or not isinstance(store, SessionStore):
+            if request.session_id is None or not self.engine.state.keeps:
                 return None
-            log = store.sessions.show(SessionKey(request.scope_id, request.session_id), self.limits.native)
+            log = self.engine.state().sessions.show(
+                SessionKey(request.scope_id, request.session_id), self.limits.native
+            )
             self.logs.append(log)
             return log
 

@@ -13,7 +13,6 @@ from powerctx_core.errors import PowerctxError, StoreError
 from powerctx_core.recall.fetch import Limits
 from powerctx_core.requests import SearchRequest
 from powerctx_core.search.turns import Turn, start_of, turn_of
-from powerctx_core.sessions import session_store
 from powerctx_core.types import RawCandidate, Session, SessionKey
 
 __all__ = ["SessionCall"]
@@ -59,9 +58,13 @@ class SessionCall:
         return self._asking(partial(start_of, logs=logs), dedup_turns)()
 
     def _asking(self, turn_of: Callable[..., Turn], dedup_turns: int) -> Callable[[], Turn | None]:
-        store = session_store(self.engine.store)
+        self.engine.state.check()
         key = SessionKey(self.request.scope_id, self.request.session_id or "")
-        ask = partial(turn_of, store, key, dedup_turns, self.request.turn, self.limits.native)
+
+        def ask() -> Turn:
+            # A state store is opened here, where it holds nobody up.
+            return turn_of(self.engine.state(), key, dedup_turns, self.request.turn, self.limits.native)
+
         if self.limits.call.at is None:
             return partial(self._blamed, ask)
         asked = self.engine.lanes.ask(_LANE, ask)
@@ -90,7 +93,7 @@ class SessionCall:
 
     def record(self, turn: Turn, delivered: Iterable[tuple[RawCandidate, str]]) -> int:
         """Record what is delivered, and the detail of each; an answer that is decided is not lost when that fails."""
-        job = partial(turn.record, session_store(self.engine.store), delivered)
+        job = partial(turn.record, self.engine.state(), delivered)
         limit = self.engine.settings.retrieval.ledger_timeout_s
         left = self.limits.call.remaining()
         try:

@@ -58,6 +58,7 @@ def test_defaults(read):
     assert {"default"} == {where for _, _, where in show(effective)}
     assert [
         "store",
+        "state",
         "plugins",
         "embedder",
         "sinks",
@@ -152,10 +153,10 @@ def test_empty_store_variable_is_unset(read):
             "[recall]\npolcy = 'x'",
             "$.recall.polcy in FILE: is unknown; did you mean 'policy'? allowed: families, policy",
         ),
-        ("[recal]\npolicy = 'x'", "$.recal in FILE: is unknown; did you mean 'recall'? allowed: store, plugins"),
+        ("[recal]\npolicy = 'x'", "$.recal in FILE: is unknown; did you mean 'recall'? allowed: store, state, plugins"),
         (
             "origins = {}",
-            "$.origins in FILE: is unknown; allowed: store, plugins, embedder, sinks, tokens, recall, assembly, ",
+            "$.origins in FILE: is unknown; allowed: store, state, plugins, embedder, sinks, tokens, recall, assembly,",
         ),
         ("[recall]\nitem_bytes = 1.9", "$.recall.item_bytes in FILE: must be a whole number, not 1.9."),
         ("[recall]\nitem_bytes = '200'", "$.recall.item_bytes in FILE: must be a whole number, not '200'."),

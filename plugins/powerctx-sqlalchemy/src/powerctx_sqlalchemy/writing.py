@@ -239,6 +239,8 @@ class Writer:
 
     def purge(self, artifacts: Sequence[tuple[str, str, str]]) -> int:
         """Delete artifacts; returns how many revisions they had."""
+        # Where this store keeps the sessions of another one, there are deliveries of artifacts that are not here.
+        forget_deliveries(self._connection, dict.fromkeys(artifacts))
         found = self._revisions(artifacts)
         if not found:
             return 0
@@ -246,7 +248,6 @@ class Writer:
         for piece in chunks([key for key, _ in found]):
             self._connection.execute(self._statements.delete_revisions, {"ids": json.dumps(piece)})
         forget_uses(self._connection, self._known(artifacts))
-        forget_deliveries(self._connection, dict.fromkeys(artifacts))
         self._database.index.forget(self._connection)
         self.finish()
         # Not even the name of a scope stays when all that it held was purged.
