@@ -84,7 +84,6 @@ def test_defaults(read):
         "retrieval.embedding_timeout_s",
         "retrieval.write_embedding_timeout_s",
         "retrieval.ledger_timeout_s",
-        "retrieval.bootstrap",
     ] == [name for name, _, _ in show(effective)]
 
 
