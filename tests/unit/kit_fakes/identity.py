@@ -119,6 +119,7 @@ def threads_by(fold: Fold) -> dict[str, Callable[..., Any]]:
 @assembled(
     "test_batch_of_partitions",
     "test_neighbours_stay_in_thread",
+    "test_partitions_of_a_scope",
     "test_scopes_delete_their_own",
     "test_scopes_find_their_own",
 )
@@ -127,19 +128,19 @@ def scopes_without_case():
     return scopes_by(str.casefold)
 
 
-@assembled("test_scopes_delete_their_own", "test_scopes_find_their_own")
+@assembled("test_partitions_of_a_scope", "test_scopes_delete_their_own", "test_scopes_find_their_own")
 def scopes_without_accents():
     """Scopes are compared without accents."""
     return scopes_by(without_accents)
 
 
-@assembled("test_scopes_delete_their_own", "test_scopes_find_their_own")
+@assembled("test_partitions_of_a_scope", "test_scopes_delete_their_own", "test_scopes_find_their_own")
 def scopes_without_padding():
     """Blanks at the end of a scope do not count."""
     return scopes_by(lambda name: name.rstrip(" "))
 
 
-@assembled("test_scopes_delete_their_own", "test_scopes_find_their_own")
+@assembled("test_partitions_of_a_scope", "test_scopes_delete_their_own", "test_scopes_find_their_own")
 def scopes_by_width():
     """Scopes are compared in their compatible form (NFKC)."""
     return scopes_by(width)
