@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "soak.py"
 LOG_MIB = 64
 
 
+@pytest.mark.long
 def test_readers_and_writers() -> None:
     """Four readers and two writers: no error, no torn batch, nothing lost, and a log within its bounds."""
     result = subprocess.run(

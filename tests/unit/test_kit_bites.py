@@ -26,6 +26,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(330)
 @pytest.mark.parametrize("group", GROUPS)
 def test_bites(group: str, tmp_path: Path, environ: dict[str, str]) -> None:

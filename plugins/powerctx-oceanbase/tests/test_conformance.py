@@ -73,8 +73,6 @@ class TestSeekdbCatalogue(OnSeekdb, CatalogueContract):
             # processes
             "test_reading_creates_nothing",
             "test_durable",
-            "test_processes_lose_nothing",
-            "test_killed_writers",
         }
     )
 

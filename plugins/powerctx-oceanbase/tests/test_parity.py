@@ -35,6 +35,7 @@ def expected(questions):
     return answers("memory://", questions)
 
 
+@pytest.mark.long
 def test_identical_bytes(url, questions, expected):
     """As users have it, with all members of a small scope and every vector compared: text and receipt to the byte."""
     found = answers(url, questions)

@@ -85,6 +85,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 def test_killed_engine(place, ask):
     """The engine is killed during writes and reads: clear errors, nothing acknowledged is lost, and it starts again."""
     url = f"seekdb:///{place}"
@@ -141,7 +142,8 @@ def test_killed_engine(place, ask):
     assert gone(place)
 
 
-@pytest.mark.parametrize("end", ["close", pytest.param("exit", marks=pytest.mark.long)])
+@pytest.mark.parametrize("end", ["close", "exit"])
+@pytest.mark.long
 def test_shared_directory(place, ask, end):
     """Two processes share one engine; it ends after the last of them, whether that closed its store or just ended."""
     url = f"seekdb:///{place}"

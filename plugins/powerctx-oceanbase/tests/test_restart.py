@@ -22,6 +22,7 @@ def written(number):
     return " ".join([f"own{number}", *(f"word{rng.randrange(400)}" for _ in range(20))])
 
 
+@pytest.mark.long
 def test_first_prepare_after_a_restart(tmp_path, request):
     """The first call after a restart answers in its time with what it has, and says so; once warm it is whole."""
     count = request.config.getoption("--vectors")

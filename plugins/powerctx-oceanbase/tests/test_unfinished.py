@@ -43,7 +43,8 @@ def killed_in_a_transaction(store, kill):
         write()
 
 
-@pytest.mark.parametrize("again", ["the same store", pytest.param("another process's", marks=pytest.mark.long)])
+@pytest.mark.parametrize("again", ["the same store", "another process's"])
+@pytest.mark.long
 def test_killed_engine_keeps_no_locks(place, ask, again):
     """Rows of a transaction that the engine was killed in can be changed, and tables be made, after it starts again."""
     url = f"seekdb:///{place}"
