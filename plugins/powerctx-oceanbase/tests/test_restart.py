@@ -10,6 +10,8 @@ import random
 import time
 from pathlib import Path
 
+import pytest
+
 import powerctx_core as powerctx
 
 DEADLINE_MS = 1000
