@@ -172,7 +172,7 @@ def test_same_answers_by_words(queries: list[tuple[str, str]], contexts: Callabl
 def test_same_answers_by_vectors(
     queries: list[tuple[str, str]], plugin: Plugin, contexts: Callable[..., list[powerctx.Context]]
 ) -> None:
-    """The same holds with vectors; scores agree to single precision, in which stores may add them up."""
+    """The same holds with vectors; scores agree but for a last digit of a cosine, of which each counts for up to six."""
     reference, *others = contexts(embedder="remembered", extra=(plugin,))
     by_vectors = 0
     for number, (scope, text) in enumerate(queries):
@@ -186,7 +186,7 @@ def test_same_answers_by_vectors(
         by_vectors += sum("vector" in channels for _, channels in expected["addresses"])
         for ctx in others:
             actual = found(ctx, scope, text)
-            assert [score for pair in actual.pop("scores") for score in pair] == pytest.approx(scores, abs=1e-6), text
+            assert [score for pair in actual.pop("scores") for score in pair] == pytest.approx(scores, abs=1e-5), text
             assert actual == expected, text
 
     assert by_vectors > 5 * len(queries) / 3
