@@ -172,7 +172,7 @@ def test_same_answers_by_words(queries: list[tuple[str, str]], contexts: Callabl
 def test_same_answers_by_vectors(
     queries: list[tuple[str, str]], plugin: Plugin, contexts: Callable[..., list[powerctx.Context]]
 ) -> None:
-    """The same holds with vectors; scores agree but for a last digit of a cosine, of which each counts for up to six."""
+    """The same holds with vectors; scores agree but for the last digit of a cosine, which counts up to six times."""
     reference, *others = contexts(embedder="remembered", extra=(plugin,))
     by_vectors = 0
     for number, (scope, text) in enumerate(queries):
