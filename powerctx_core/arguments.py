@@ -12,7 +12,6 @@ from powerctx_core.errors import (
     InvalidRequest,
     shown,
 )
-from powerctx_core.ports import Snapshot
 from powerctx_core.requests import (
     FindRequest,
     PrepareRequest,
@@ -20,14 +19,11 @@ from powerctx_core.requests import (
 )
 from powerctx_core.types import (
     Address,
-    Revision,
     parse_uri,
 )
 
-__all__ = ["artifact_named", "artifacts_named", "as_text", "listed", "parts_told", "request_of", "to_explain"]
+__all__ = ["artifact_named", "artifacts_named", "as_text", "listed", "request_of", "to_explain"]
 
-_PARTS_MAX = 1000
-"""Parts that are looked for, to name the last one."""
 _T = TypeVar("_T")
 _R = TypeVar("_R", PrepareRequest, FindRequest, SearchRequest)
 
@@ -107,17 +103,3 @@ def artifacts_named(
     """
     many = [uris] if isinstance(uris, str | Address) else listed("uris", uris)
     return list(dict.fromkeys(artifact_named(uri, scope_id)[:3] for uri in many))
-
-
-def parts_told(snapshot: Snapshot, scope_id: str, family: str, artifact_id: str) -> str | None:
-    """Return how to name an artifact that is not there as such, but was split into parts; ``None`` when it was not."""
-    last: Revision | None = None
-    for number in range(1, _PARTS_MAX + 1):
-        found = snapshot.latest(scope_id, family, f"{artifact_id}#{number}")
-        if found is None:
-            break
-        last = found
-    if last is None:
-        return None
-    first = Address(scope_id, family, f"{artifact_id}#1", 1).stem
-    return f"is stored in parts, as a long document is; name each of them: {first} to {last.address.stem}."

@@ -7,19 +7,18 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-import attrs
-
-from powerctx_core.arguments import artifact_named, artifacts_named, as_text, listed, parts_told, request_of, to_explain
+from powerctx_core.arguments import artifacts_named, listed, request_of, to_explain
 from powerctx_core.asking import Asking
 from powerctx_core.blame import Blame
 from powerctx_core.embedding import Embedding
 from powerctx_core.engine import Engine
-from powerctx_core.errors import CapabilityError, InvalidRequest, NotFound, PowerctxError
+from powerctx_core.errors import CapabilityError, InvalidRequest, PowerctxError
 from powerctx_core.explanation import Explanation
 from powerctx_core.gates import installed_gates
 from powerctx_core.host import Host
 from powerctx_core.observers import Observers
 from powerctx_core.ports import CountingStore, Store, StoreStatus
+from powerctx_core.reading import history_of, revision_of
 from powerctx_core.records import FamilySpec
 from powerctx_core.requests import (
     ContextPack,
@@ -29,6 +28,7 @@ from powerctx_core.requests import (
     PrepareRequest,
     SearchRequest,
     recall_parameters,
+    recalled,
 )
 from powerctx_core.secrecy import secrets
 from powerctx_core.sessions import SessionLogs, StateStore
@@ -184,18 +184,8 @@ class Context:
             NotFound: nothing is stored there, or (without a revision) it was retired.
         """
         self._check_open()
-        scope_id, family, artifact_id, revision = artifact_named(uri, scope_id)
         with self._blame(), self.store.catalogue.snapshot(Deadline()) as snapshot:
-            if revision is None:
-                found = snapshot.latest(scope_id, family, artifact_id)
-            else:
-                found = snapshot.get(Address(scope_id, family, artifact_id, revision))
-            parts = None if found is not None else parts_told(snapshot, scope_id, family, artifact_id)
-        if found is None:
-            raise NotFound(
-                f"{as_text(uri)} {parts or 'is not stored (or retired); `powerctx history` shows what was.'}"
-            )
-        return found
+            return revision_of(snapshot, uri, scope_id)
 
     def history(self, uri: str | Address, *, scope_id: str | None = None) -> tuple[Revision, ...]:
         """Return every revision of an artifact, oldest first; a revision in *uri* is ignored.
@@ -208,13 +198,8 @@ class Context:
             NotFound: nothing was ever stored there, or it was purged.
         """
         self._check_open()
-        scope_id, family, artifact_id, _ = artifact_named(uri, scope_id)
         with self._blame(), self.store.catalogue.snapshot(Deadline()) as snapshot:
-            revisions = snapshot.history(scope_id, family, artifact_id)
-            parts = None if revisions else parts_told(snapshot, scope_id, family, artifact_id)
-        if not revisions:
-            raise NotFound(f"{as_text(uri)} {parts or 'has no revisions.'}")
-        return revisions
+            return history_of(snapshot, uri, scope_id)
 
     def retire(self, uris: str | Address | Iterable[str | Address], *, scope_id: str | None = None) -> int:
         """Take artifacts out of retrieval at once and return how many were in it; exact revisions stay readable.
@@ -371,7 +356,7 @@ class Context:
         """
         self._check_open()
         given, deprecated = recall_parameters(parameters)
-        return _pack(self._asking.search(request_of(SearchRequest, query, given)), deprecated)
+        return recalled(self._asking.search(request_of(SearchRequest, query, given)), deprecated)
 
     async def arecall(self, query: str, **parameters: Any) -> ContextPack:
         """Return what :meth:`recall` returns, without blocking the event loop; see :meth:`asearch`.
@@ -380,7 +365,7 @@ class Context:
             InvalidRequest, CapabilityError, PluginError, PlanInvariantError, StoreError: as :meth:`search`.
         """
         given, deprecated = recall_parameters(parameters)
-        return _pack(await self.asearch(query, **given), deprecated)
+        return recalled(await self.asearch(query, **given), deprecated)
 
     def warm(self) -> None:
         """Load what the first call would load: text analysis, the embedder's model, the store's connection.
@@ -409,9 +394,3 @@ class Context:
         self._check_open()
         with self._blame():
             return self.store.status()
-
-
-def _pack(found: Found | ContextPack, deprecated: tuple[str, ...]) -> ContextPack:
-    """Return the pack that mode ``context`` gives, with the old names that its call used."""
-    assert isinstance(found, ContextPack)  # noqa: S101 - of mode context
-    return attrs.evolve(found, deprecated=deprecated) if deprecated else found

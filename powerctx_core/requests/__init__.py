@@ -19,7 +19,7 @@ from powerctx_core.requests.checks import (
 )
 from powerctx_core.requests.conditions import Conditions, Place
 from powerctx_core.requests.find import FindRequest
-from powerctx_core.requests.packs import ContextPack, PackEntry, SearchStats
+from powerctx_core.requests.packs import ContextPack, PackEntry, SearchStats, recalled
 from powerctx_core.requests.prepare import PrepareRequest
 from powerctx_core.requests.search import SEARCH_MODES, SearchRequest, recall_parameters
 
@@ -49,4 +49,5 @@ __all__ = [
     "SearchStats",
     "SelectedItem",
     "recall_parameters",
+    "recalled",
 ]

@@ -8,10 +8,10 @@ from typing import Any
 import attrs
 
 from powerctx_core.receipt.v2 import ReceiptV2
-from powerctx_core.requests.answers import Diagnostics
+from powerctx_core.requests.answers import Diagnostics, Found
 from powerctx_core.types import Address, RecallEffort, ToolList
 
-__all__ = ["ContextPack", "PackEntry", "SearchStats"]
+__all__ = ["ContextPack", "PackEntry", "SearchStats", "recalled"]
 
 
 @attrs.frozen(kw_only=True)
@@ -151,3 +151,9 @@ class ContextPack:
         """Addresses of the entries, in their order; of a split delivery those that are listed come behind."""
         listed = () if self.tools is None else self.tools.items
         return (*(entry.address for entry in self.entries), *(each.address for each in listed))
+
+
+def recalled(found: Found | ContextPack, deprecated: tuple[str, ...]) -> ContextPack:
+    """Return the pack that mode ``context`` gives, with the old names that its call used."""
+    assert isinstance(found, ContextPack)  # noqa: S101 - of mode context
+    return attrs.evolve(found, deprecated=deprecated) if deprecated else found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 from xml.etree import ElementTree as ET
@@ -169,15 +170,8 @@ class ProviderContract(Contract):
         """The same state gives the same answer, in the same order: asked again, and from another instance."""
         first, again = self._offered(ctx, provider), self._offered(ctx, provider)
         agree("the answer when it is asked again", _told(first), _told(again))
-        host = Host.compose(structure({**self.settings, **source}), allow=self.plugins, extra=tuple(self.extra))
-        try:
-            agree(
-                "answer of another instance",
-                _told(first),
-                _told(self._offered(ctx, host.part(HOOK, self.provider_name))),
-            )
-        finally:
-            host.close()
+        with self._another(source) as other:
+            agree("answer of another instance", _told(first), _told(self._offered(ctx, other)))
 
     def test_nothing_there(self, ctx: Context, provider: Provider) -> None:
         """Of a scope of which nothing is known it offers nothing of another, and raises nothing."""
@@ -190,26 +184,20 @@ class ProviderContract(Contract):
         """A source that is not there is absent: an empty ``Offered``, no error."""
         if not self.absent:
             return
-        settings = structure({**self.settings, **source, **self.absent})
-        host = Host.compose(settings, allow=self.plugins, extra=tuple(self.extra))
-        try:
-            offered = self._offered(ctx, host.part(HOOK, self.provider_name))
-            assert isinstance(offered, Offered)
-            agree("candidates of a source that is not there", 0, len(offered.candidates))
-        finally:
-            host.close()
+        with self._another({**source, **self.absent}) as other:
+            offered = self._offered(ctx, other)
+        assert isinstance(offered, Offered)
+        agree("candidates of a source that is not there", 0, len(offered.candidates))
 
     def test_errors_tell_no_secret(self, ctx: Context, source: Mapping[str, Any]) -> None:
         """What it raises when its source fails holds no secret, wherever in the chain of causes."""
         if not self.unreachable:
             return
-        settings = structure({**self.settings, **source, **self.unreachable})
-        host = Host.compose(settings, allow=self.plugins, extra=tuple(self.extra))
-        try:
-            with pytest.raises(Exception) as raised:  # noqa: PT011 - any error may tell
-                self._offered(ctx, host.part(HOOK, self.provider_name))
-        finally:
-            host.close()
+        with (
+            self._another({**source, **self.unreachable}) as other,
+            pytest.raises(Exception) as raised,  # noqa: PT011 - any error may tell
+        ):
+            self._offered(ctx, other)
         texts, error = [], raised.value
         while error is not None:
             texts.append(f"{error!s} {error!r}")
@@ -322,6 +310,15 @@ class ProviderContract(Contract):
             shown[budget] = len(pack.entries)
 
         assert shown[BUDGETS[-1]] > 0
+
+    @contextmanager
+    def _another(self, more: Mapping[str, Any]) -> Iterator[Provider]:
+        """Give another instance of the provider, made with *more* settings."""
+        host = Host.compose(structure({**self.settings, **more}), allow=self.plugins, extra=tuple(self.extra))
+        try:
+            yield host.part(HOOK, self.provider_name)
+        finally:
+            host.close()
 
     def _candidates(self, ctx: Context, provider: Provider) -> Sequence[RawCandidate]:
         return self._offered(ctx, provider).candidates
