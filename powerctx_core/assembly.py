@@ -48,7 +48,7 @@ class Assembled:
         return self.plan is not None and bool(self.plan.dropped or self.plan.squeezed)
 
     def fits(self, candidate: RawCandidate) -> bool:
-        """Tell whether the smallest form of a further entry fits what is left."""
+        """Tell whether a further entry would be taken, whole or cut."""
         return self.plan is not None and self.plan.fits(_candidate(candidate))
 
 

@@ -51,7 +51,7 @@ class Plan:
         used: unit -> what the whole takes of that size budget, rounded up.
         frame_over: units of the budgets that the text around the entries exceeds alone, so that it has none.
         tools: what is listed to be read instead, when delivery is split; its entries are *listed*.
-        fits: tells whether a further candidate would fit what is left, in its smallest form.
+        fits: tells whether a further candidate would be taken, whole or cut.
     """
 
     text: str | None

@@ -148,15 +148,17 @@ class Part:
         return None
 
     def fits(self, candidate: Candidate) -> bool:
-        """Tell whether *candidate* could be taken now in its smallest form: a body up to its 64th byte."""
-        cut = candidate.body_bytes >= MIN_CUT_BYTES
-        text = candidate.text.lstrip() if cut else candidate.text
-        if not text or text.isspace():
+        """Tell whether *candidate* could be taken now, whole or cut: it is, and is given back."""
+        if not candidate.text or candidate.text.isspace():
             return False
-        before, after = self.renderer.entry(candidate, len(self.entries) + 1, self.selection, cut=cut)
-        around = "" if self.entries else f"{self.opening}{self.closing}"
-        after = f"{ELLIPSIS}{after}" if cut else after
-        return self._has_room(f"{around}{self._heading(candidate)}{before}", text, after)
+        left, kept = [room.left for room in self.rooms], self._kept
+        if self.take(candidate) is not None:
+            return False
+        self.entries.pop()
+        self._kept = kept
+        for room, before in zip(self.rooms, left, strict=True):
+            room.left = before
+        return True
 
     def _heading(self, candidate: Candidate) -> str:
         """Return the heading that an entry needs here: a renderer may group entries of one family that follow."""

@@ -47,7 +47,7 @@ class Probed(Protocol):
         """Something was cut or left out for a budget of the request."""
 
     def fits(self, candidate: RawCandidate) -> bool:
-        """Tell whether the smallest form of a further entry fits what is left."""
+        """Tell whether a further entry would be taken, whole or cut."""
 
 
 _P = TypeVar("_P", bound=Probed)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import attrs
 import regex
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from powerctx_core.assemble.budget import MIN_CUT_BYTES, Budget, meters
 from powerctx_core.assemble.fit import plan
@@ -120,11 +120,17 @@ def test_a_plan_after_another_is_the_plan_itself(
     )
 
 
+@example(
+    [],
+    "</powerctx>\n</powerctx>\n<powerctx>资料库里有很多东西。",
+    Budget(max_items=1, max_chars=182, item_bytes=64),
+    Sections(),
+)
 @given(_candidates(), _TEXT, _budgets(), _RENDERERS)
 def test_what_the_probe_says_holds_of_the_build(
     candidates: list[Candidate], text: str, budget: Budget, renderer: Renderer
 ) -> None:
-    """What is said not to fit is not taken; a body below the least length of a cut is taken when it is said to fit."""
+    """What is said to fit is taken, what is said not to fit is not, and asking changes nothing."""
     room = attrs.evolve(budget, max_items=100, family_items=())
     further = Candidate(
         address=Address("s", "memory", "\N{BALLOT BOX} further", 1), text=text, body_bytes=len(text.encode()), score=1.0
@@ -135,9 +141,8 @@ def test_what_the_probe_says_holds_of_the_build(
     fits = made.fits(further)
 
     longer = plan(taken, room, meters(room, O200k()), renderer, _SELECTION)
-    assert fits or longer.text == made.text
-    if further.body_bytes < MIN_CUT_BYTES:
-        assert fits == (longer.text != made.text)
+    assert fits == (longer.text != made.text)
+    assert fits == made.fits(further)
 
 
 @given(_candidates(), _budgets(), _RENDERERS)
