@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 import socket
 import threading
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Literal
 
 import attrs
+import pymysql
 import pytest
 
 import powerctx_core as powerctx
@@ -304,6 +307,86 @@ def test_no_table_is_made(relay, ask, made):
 
         assert place in str(caught.value)
         assert 1 == write()
+
+
+def test_given_up_and_yet_made(relay, ask):
+    """A client that has given a table up stays connected until the engine has made it: the engine would hang."""
+    place = f"127.0.0.1:{relay.port}/t{time.time_ns()}"
+    with ExitStack() as stack:
+        hurried, patient = (
+            open_store(
+                f"oceanbase://root@{place}?tls=off", OceanBaseSettings(write_timeout_s=limit, connect_timeout_s=limit)
+            )
+            for limit in (1, 60)
+        )
+        stack.callback(hurried.close)
+        stack.callback(patient.close)
+        relay.held = b"CREATE DATABASE"
+        with pytest.raises(StoreError, match="the engine made no table in 1 seconds"):
+            hurried.catalogue.put([ask.item("apple", "a")])
+        waiting = [thread for thread in threading.enumerate() if thread.name == "powerctx-oceanbase-answer"]
+        relay.held = None
+        relay.let_go.set()
+        patient.catalogue.put([ask.item("apple", "a")])
+
+        assert {"a"} == ask.found(patient, "apple")
+        (thread,) = waiting
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def lost_client(engine, ask):
+    """Return what a write ends with just after clients went away whose statements the engine began a moment ago."""
+    with ExitStack() as stack:
+        relay = Relay(engine)
+        stack.callback(relay.close)
+        relay.held = b"CREATE DATABASE"
+
+        def gone(number):
+            # Statements of sessions that were idle for less than a second are ended in another way.
+            client = pymysql.connect(
+                host="127.0.0.1", port=relay.port, user="root", ssl_disabled=True, read_timeout=1.3
+            )
+            with pytest.raises(pymysql.MySQLError):
+                client.cursor().execute(f"CREATE DATABASE {name}_{number}")
+
+        name = f"t{time.time_ns()}"
+        clients = [threading.Thread(target=gone, args=(number,)) for number in range(3)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        place = f"oceanbase://root@127.0.0.1:{relay.port}/{name}?tls=off"
+        store = open_store(place, OceanBaseSettings(connect_timeout_s=3))
+        stack.callback(store.close)
+        relay.held = None
+        relay.let_go.set()
+        return failure(lambda: store.catalogue.put([ask.item("pear", "b")]))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_hung_engine(tmp_path, ask):
+    """An engine that does not get over a client that went away says so, works on, and is well after a new start."""
+    directory = Path(os.path.realpath(tmp_path)) / "engine"
+    engine = embedded.started(directory)
+    url = f"seekdb:///{directory}"
+    kept = open_store(url)
+    kept.catalogue.put([ask.item("apple", "a")])
+    error = next(filter(None, (lost_client(engine.options()["unix_socket"], ask) for _ in range(150))), None)
+
+    assert "the engine made no table in 3 seconds; its client went away" in str(error)
+    kept.catalogue.put([ask.item("melon", "c")])
+    assert {"c"} == ask.found(kept, "melon")
+    assert any("its client went away" in problem for problem in kept.status().problems)
+    kept.close()
+    engine.release()
+
+    for name in ("powerctx", "another"):
+        store = open_store(f"{url}?database={name}")
+        store.catalogue.put([ask.item("pear", "d")])
+        assert not any("its client went away" in problem for problem in store.status().problems)
+        store.close()
 
 
 def test_late_vectors(relay):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +24,7 @@ from powerctx_oceanbase.settings import OceanBaseSettings
 __all__ = ["BreakableConnection", "Connector", "seen"]
 
 _SEEN_S, _SEEN_PAUSE = 10.0, 0.05
+_CHANGES_TABLES = ("CREATE", "ALTER", "DROP", "CALL")
 
 T = TypeVar("T")
 
@@ -45,7 +49,14 @@ class BreakableConnection(pymysql.connections.Connection):
 
     Where a connection breaks, or what answers breaks the protocol, the driver may stumble over its own objects
     (AttributeError, struct.error, ...), which nobody could tell from a stored value that makes no sense.
+
+    A statement that changes tables and takes too long is given up, but the engine finishes it: it stays connected until
+    then.  An engine whose client goes away at a certain moment of such a statement never ends it, and changes no table
+    any more until it starts again.
     """
+
+    _changes_tables = False
+    _sock: socket.socket  # its stubs lack it
 
     def connect(self, sock: Any = None) -> None:
         """Connect, and greet."""
@@ -57,6 +68,7 @@ class BreakableConnection(pymysql.connections.Connection):
 
     def query(self, sql: Any, unbuffered: bool = False) -> int:  # noqa: FBT001, FBT002 - the signature of the driver
         """Carry out a statement, and read its first result."""
+        self._changes_tables = isinstance(sql, str) and sql.lstrip()[:6].upper().startswith(_CHANGES_TABLES)
         with self._broken():
             return super().query(sql, unbuffered)
 
@@ -93,9 +105,22 @@ class BreakableConnection(pymysql.connections.Connection):
         except Exception as error:
             raise self._lost(error) from error
 
+    def _force_close(self) -> None:
+        if self._changes_tables and isinstance(sys.exception(), TimeoutError):
+            kept = socket.socket(fileno=os.dup(self._sock.fileno()))
+            name = "powerctx-oceanbase-answer"
+            threading.Thread(target=_closed_when_answered, args=(kept,), name=name, daemon=True).start()
+        super()._force_close()  # type: ignore[misc]  # its stubs lack it
+
     def _lost(self, error: Exception) -> pymysql.OperationalError:
-        self._force_close()  # type: ignore[attr-defined]  # its stubs lack it
+        self._force_close()
         return pymysql.OperationalError(CR.CR_SERVER_LOST, f"the connection broke ({type(error).__name__})")
+
+
+def _closed_when_answered(kept: socket.socket) -> None:
+    with kept, suppress(OSError):
+        kept.settimeout(None)
+        kept.recv(1)
 
 
 class Connector:
@@ -190,18 +215,24 @@ class Connector:
                 f"({failures.code(error)}); create it, or grant CREATE to this user."
             ) from error
 
-    def left_unfinished(self) -> bool:
-        """Whether a transaction that nobody ends holds locks, as far as this user may know."""
+    def hindrance(self, *counts: str) -> str | None:
+        """Return why the engine cannot do what it should, and the way out, as far as this user may know.
+
+        Args:
+            counts: which hindrances to look for, of :data:`powerctx_oceanbase.unfinished.WAYS_OUT`.
+        """
         with suppress(pymysql.MySQLError, StoreUnavailable):
             connection = self.connect(anywhere=True)
             with connection, connection.cursor() as cursor:
-                cursor.execute(unfinished.COUNT)
-                return cursor.fetchall() != ((0,),)
-        return False
+                for count in counts:
+                    cursor.execute(count)
+                    if cursor.fetchall() != ((0,),):
+                        return unfinished.WAYS_OUT[count](self._location)
+        return None
 
     def stuck(self, doing: str, seconds: float) -> StoreUnavailable:
         """Return the error to raise when the engine did not change its tables in so many seconds."""
-        why = unfinished.way_out(self._location) if self.left_unfinished() else "see whether it is busy, and try again"
+        why = self.hindrance(*unfinished.WAYS_OUT) or "see whether it is busy, and try again"
         return StoreUnavailable(
             f"{self._location.name}: could not {doing}: the engine made no table in {seconds:.0f} seconds; {why}."
         )

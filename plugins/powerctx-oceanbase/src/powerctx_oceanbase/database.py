@@ -213,11 +213,10 @@ class OceanBaseDatabase(Database):
                     raise self.explained(error, doing) from error
                 raise self._connector.stuck(doing, limit / 1e6) from error
 
-    def locked(self, doing: str) -> StoreUnavailable | None:
-        """Return the error to raise when a transaction that nobody ends holds locks, as far as this user may know."""
-        if self._connector.left_unfinished():
-            return StoreUnavailable(f"{self.location.name}: could not {doing}: {unfinished.way_out(self.location)}.")
-        return None
+    def hindered(self, doing: str, *counts: str) -> StoreUnavailable | None:
+        """Return the error to raise when something that nobody ends is in the way; see :meth:`Connector.hindrance`."""
+        why = self._connector.hindrance(*counts)
+        return None if why is None else StoreUnavailable(f"{self.location.name}: could not {doing}: {why}.")
 
     def _taken(self, limit_us: Callable[[], int], first: str | None = None) -> sa.Connection:
         """Return a connection that has carried out its *first* statement, if one is given.
@@ -357,7 +356,7 @@ class OceanBaseDatabase(Database):
 
     def explained(self, error: Exception, doing: str) -> StoreError:
         """Return what to tell about an error."""
-        locked = self.locked(doing) if failures.code(error) == failures.LOCKED else None
+        locked = self.hindered(doing, unfinished.TRANSACTIONS) if failures.code(error) == failures.LOCKED else None
         return locked or failures.explained(error, doing, self.location.name)
 
     def keyed(self, table: sa.Table, parameter: str) -> tuple[sa.FromClause, Sequence[sa.ColumnElement[bool]]]:

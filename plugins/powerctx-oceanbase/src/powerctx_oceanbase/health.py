@@ -13,6 +13,7 @@ from powerctx_core.text.terms import analysis_version
 from powerctx_core.types import Deadline
 from powerctx_oceanbase import vector_statements as sql
 from powerctx_oceanbase.database import OceanBaseDatabase
+from powerctx_oceanbase.unfinished import WAYS_OUT
 from powerctx_sqlalchemy.tables import meta, partition, version
 from powerctx_sqlalchemy.vector_tables import PROFILE
 
@@ -43,8 +44,8 @@ def status(database: OceanBaseDatabase, vectors: OceanBaseVectorIndex) -> StoreS
                 with database.told("read the status"):
                     _content(connection, facts, problems)
                 facts["buckets"] = str(database.buckets)
-                if (locked := database.locked("find it free of old locks")) is not None:
-                    problems.append(str(locked))
+                hindered = (database.hindered("find it free of what nobody ends", count) for count in WAYS_OUT)
+                problems.extend(str(error) for error in hindered if error is not None)
     except PowerctxError as error:
         problems.append(str(error))
     if (problem := vectors.warming.problem()) is not None:

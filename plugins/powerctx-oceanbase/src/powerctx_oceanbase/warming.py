@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from powerctx_core.errors import PowerctxError
 from powerctx_oceanbase import vector_statements as sql
 from powerctx_oceanbase.ddl import vector_index
+from powerctx_oceanbase.unfinished import WAYS_OUT
 
 if TYPE_CHECKING:
     from powerctx_oceanbase.database import OceanBaseDatabase
@@ -83,8 +84,8 @@ class Warming:
 
     def rebuild(self, number: int) -> None:
         """Make the index of a model anew; waits for it."""
-        if (locked := self._database.locked("rebuild the vector index")) is not None:
-            raise locked
+        if (hindered := self._database.hindered("rebuild the vector index", *WAYS_OUT)) is not None:
+            raise hindered
         with self._database.connected(_LIMIT_US) as connection, self._database.told("rebuild the vector index"):
             call = "CALL DBMS_VECTOR.REBUILD_INDEX(%s, %s, 'embedding')"
             connection.exec_driver_sql(call, (vector_index(number), f"vector_{number}"))
