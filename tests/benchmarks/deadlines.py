@@ -2,11 +2,16 @@
 
     python tests/benchmarks/deadlines.py                        # 500 calls a kind, 8 callers, a deadline of 100 ms
     python tests/benchmarks/deadlines.py --calls 100 --deadline-ms 300
+    python tests/benchmarks/deadlines.py --paced                # a caller asks once in the time of a deadline
 
 Each kind of family stands beside one that answers at once.  *sleeps* hangs for 10 s and is not asked again meanwhile:
 most calls end early; *late* and *raises late* hang until 30 ms after each call's deadline, so that calls wait for
 them as long as they may; *spins* computes in Python for the whole run; *spins late* does so until 30 ms after the
 deadline of each call.  Prints percentiles of ``elapsed - deadline`` and the outcomes.
+
+Callers ask again at once.  Beside what computes, where a part that was late is not asked until it has returned, most of
+them are then through within the time of a few calls, without anything; ``--paced`` lets each ask once in the time of a
+deadline, as agents do.
 
 The cost is paired: the same question with and without a deadline, in turn, over a small store.
 """
@@ -101,7 +106,7 @@ def _opened(url: str, act: Callable[[Any], None]) -> powerctx.Context:
 
 
 def _overshoot(
-    context: powerctx.Context, calls: int, callers: int, deadline_ms: int
+    context: powerctx.Context, calls: int, callers: int, deadline_ms: int, *, paced: bool
 ) -> tuple[list[float], Counter[str]]:
     """Return the sorted milliseconds beyond the deadline of all calls, and their outcomes."""
     over: list[float] = []
@@ -113,6 +118,8 @@ def _overshoot(
             answer = context.prepare(_QUESTION, scope_id="s", families=["memory", "bad"], deadline_ms=deadline_ms)
             over.append((time.perf_counter() - start) * 1000 - deadline_ms)
             outcomes[answer.diagnostics.outcome + (" partial" if answer.diagnostics.partial else "")] += 1
+            if paced:
+                time.sleep(max(0.0, start + deadline_ms / 1000 - time.perf_counter()))
 
     threads = [threading.Thread(target=caller) for _ in range(callers)]
     for thread in threads:
@@ -140,12 +147,15 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=500)
     parser.add_argument("--callers", type=int, default=8)
     parser.add_argument("--deadline-ms", type=int, default=100)
+    parser.add_argument("--paced", action="store_true")
     parser.add_argument("--kind", action="append", choices=sorted(_KINDS))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for number, kind in enumerate(options.kind or _KINDS):
             with _opened(f"sqlite:///{Path(folder)}/{number}.db", _KINDS[kind]) as context:
-                over, outcomes = _overshoot(context, options.calls, options.callers, options.deadline_ms)
+                over, outcomes = _overshoot(
+                    context, options.calls, options.callers, options.deadline_ms, paced=options.paced
+                )
                 _STOP.set()
             time.sleep(_LEFT_S)
             _STOP.clear()
